@@ -79,8 +79,26 @@ class program {
 
   // Appends a node after infer(); no value numbering (see builder).
   node_id append(op code, std::span<node_id const> operands, words attributes, std::uint32_t line = 0);
+  // The nodes whose type no operand gives: a constant (one word: the bits of its value, a nan becomes the one nan) and a parameter
+  // (one word: its index in `parameters`, which must hold it already).
+  node_id append_typed(op code, tensor_type const& type, words attributes, std::uint32_t line = 0);
+  // A node that owns regions; infer_region() gives its type.
+  node_id append_region(op code, std::span<node_id const> operands, words attributes, std::vector<program> nested,
+                        std::uint32_t line = 0);
   std::uint32_t add_line(std::string_view file, int line);  // the same index for the same line
 };
+
+// The bits of a C++ number as a constant of a dtype: rounded once; integers saturate, nan becomes 0 in them and the one nan in
+// floating types. And the bits with every nan made the one nan.
+std::uint64_t constant_bits(dtype type, double value);
+std::uint64_t one_nan(dtype type, std::uint64_t bits);
+
+// What a region node gives (P10). cond: a boolean of rank 0, then the arguments of both regions. while_loop: the arguments of a
+// condition and of a body; repeat: of a body. A body gives the first of its arguments anew, at least one; the node is the
+// first of them at the end.
+inline constexpr int max_nesting = 64;
+tensor_type infer_region(op code, std::span<tensor_type const> operands, words attributes,
+                         std::span<program const> regions);
 
 // Appends with value numbering: the same operation on the same operands is the same node. Helpers for passes and tests.
 class builder {

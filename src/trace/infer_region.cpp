@@ -1,0 +1,108 @@
+// The rule of region nodes (P10): which regions each takes and how their parameters and results fit its
+// operands.
+#include <fmt/format.h>
+
+#include "trace/infer.h"
+#include "trace/program.h"
+
+namespace reprise::ir {
+namespace {
+
+tensor_type result_type(program const& region, std::size_t i) {
+  return region.type_of(region.results[i].value);
+}
+
+// A region's parameters are the operands, one for one.
+void check_parameters(call const& c, program const& region, char const* which,
+                      std::span<tensor_type const> arguments) {
+  if (region.parameters.size() != arguments.size())
+    refuse(c, fmt::format("the {} has {} parameters, not {}", which, region.parameters.size(),
+                          arguments.size()));
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (!(region.parameters[i].type == arguments[i]))
+      refuse(c, fmt::format("parameter {} of the {} is {}, its operand is {}", i, which,
+                            str(region.parameters[i].type), str(arguments[i])));
+  for (result const& r : region.results)
+    if (r.value >= region.nodes.size()) refuse(c, fmt::format("a result of the {} names no node", which));
+}
+
+void check_condition(call const& c, program const& region) {
+  check_parameters(c, region, "condition", c.operands);
+  if (region.results.size() != 1 || !(result_type(region, 0) == tensor_type{dtype::boolean, {}}))
+    refuse(c, "the condition does not give one boolean of rank 0");
+}
+
+tensor_type check_body(call const& c, program const& region) {
+  check_parameters(c, region, "body", c.operands);
+  if (region.results.empty() || region.results.size() > c.operands.size())
+    refuse(c,
+           fmt::format("the body has {} results for {} operands", region.results.size(), c.operands.size()));
+  for (std::size_t i = 0; i < region.results.size(); ++i)
+    if (!(result_type(region, i) == c.operands[i]))
+      refuse(c, fmt::format("result {} of the body is {}, its operand is {}", i, str(result_type(region, i)),
+                            str(c.operands[i])));
+  return c[0];
+}
+
+void check_count(call const& c, std::span<program const> regions, std::size_t count) {
+  if (regions.size() != count) refuse(c, fmt::format("has {} regions, not {}", regions.size(), count));
+}
+
+tensor_type infer_cond(call const& c, std::span<program const> regions) {
+  check_count(c, regions, 2);
+  if (!(c[0] == tensor_type{dtype::boolean, {}})) refuse(c, "the condition is not a boolean of rank 0");
+  for (int i = 0; i < 2; ++i) {
+    char const* which = i == 0 ? "first region" : "second region";
+    program const& region = regions[static_cast<std::size_t>(i)];
+    check_parameters(c, region, which, c.operands.subspan(1));
+    if (region.results.size() != 1)
+      refuse(c, fmt::format("the {} has {} results, not 1", which, region.results.size()));
+  }
+  if (!(result_type(regions[0], 0) == result_type(regions[1], 0)))
+    refuse(c, fmt::format("the regions give {} and {}", str(result_type(regions[0], 0)),
+                          str(result_type(regions[1], 0))));
+  return result_type(regions[0], 0);
+}
+
+tensor_type infer_while_loop(call const& c, std::span<program const> regions) {
+  check_count(c, regions, 2);
+  check_condition(c, regions[0]);
+  return check_body(c, regions[1]);
+}
+
+tensor_type infer_repeat(call const& c, std::span<program const> regions) {
+  check_count(c, regions, 1);
+  if (c.integer("count") < 0) refuse(c, fmt::format("count is {}", c.integer("count")));
+  return check_body(c, regions[0]);
+}
+
+}  // namespace
+
+tensor_type infer_region(op code, std::span<tensor_type const> operands, words attributes,
+                         std::span<program const> regions) {
+  call const c{info(code), operands, attributes};
+  check_call(c);
+#define ELEMENTWISE(id, arity, accepts, result, ulps, reference, kernel, doc)
+#define SELECT(id, doc)
+#define CAST(id, attributes, doc)
+#define REDUCTION(id, accepts, result, identity, reference, kernel, doc)
+#define ARG_REDUCTION(id, better, doc)
+#define MOVEMENT(id, arity, attributes, doc)
+#define SOURCE(id, arity, attributes, doc)
+#define LIBRARY(id, arity, attributes, doc)
+#define REGION(id, attributes, doc) \
+  if (code == op::id) return infer_##id(c, regions);
+#include <reprise/ops.def>
+#undef ELEMENTWISE
+#undef SELECT
+#undef CAST
+#undef REDUCTION
+#undef ARG_REDUCTION
+#undef MOVEMENT
+#undef SOURCE
+#undef LIBRARY
+#undef REGION
+  refuse(c, "takes no regions");
+}
+
+}  // namespace reprise::ir
