@@ -45,6 +45,7 @@ class index_arena {
   index_id variable(std::uint32_t v);
   index_id add(index_id a, index_id b);
   index_id add(index_id a, std::int64_t c);
+  index_id add(index_id a, int c) { return add(a, std::int64_t{c}); }  // a literal is a number, never an id
   index_id mul(index_id a, std::int64_t c);
   index_id divide(index_id a, std::int64_t c);   // floor; c > 0
   index_id modulo(index_id a, std::int64_t c);   // c > 0
