@@ -36,28 +36,28 @@ void check_layout(call const& c) {
   std::size_t at = 0;
   std::size_t const size = c.attributes.size();
   for (attribute const& a : c.row.attributes) {
-    if (at >= size) refuse(c, fmt::format("attribute \"{}\" is missing", a.name));
+    if (at >= size) refuse(c, fmt::format("attribute \"{}\" is missing", a.name), 4);
     std::int64_t const word = c.attributes[at++];
     switch (a.kind) {
       case attribute_kind::integer:
       case attribute_kind::scalar: break;
       case attribute_kind::dtype:
         if (word < 0 || word >= dtype_count)
-          refuse(c, fmt::format("attribute \"{}\" is no dtype: {}", a.name, word));
+          refuse(c, fmt::format("attribute \"{}\" is no dtype: {}", a.name, word), 4);
         break;
       case attribute_kind::integers:
         if (word < 0 || word > max_rank)
-          refuse(c, fmt::format("attribute \"{}\" has {} values; at most {}", a.name, word, max_rank));
+          refuse(c, fmt::format("attribute \"{}\" has {} values; at most {}", a.name, word, max_rank), 4);
         if (static_cast<std::size_t>(word) > size - at)
-          refuse(c, fmt::format("attribute \"{}\" is cut short", a.name));
+          refuse(c, fmt::format("attribute \"{}\" is cut short", a.name), 4);
         at += static_cast<std::size_t>(word);
     }
   }
-  if (at != size) refuse(c, fmt::format("{} attribute words too many", size - at));
+  if (at != size) refuse(c, fmt::format("{} attribute words too many", size - at), 4);
 }
 
 [[noreturn]] void refuse_dtype(call const& c) {
-  refuse(c, fmt::format("takes {} dtypes", name_of(c.row.operands)));
+  refuse(c, fmt::format("takes {} dtypes", name_of(c.row.operands)), 3);
 }
 
 // P3: the one shape of the operands that are not of rank 0.
@@ -67,7 +67,7 @@ reprise::shape const& common_shape(call const& c) {
     reprise::shape const& s = c.operands[i].shape;
     if (s.rank() == 0) continue;
     if (result->rank() == 0) result = &s;
-    else if (!(*result == s)) refuse(c, "shapes differ, and neither is of rank 0");
+    else if (!(*result == s)) refuse(c, "shapes differ, and neither is of rank 0", 3);
   }
   return *result;
 }
@@ -75,7 +75,7 @@ reprise::shape const& common_shape(call const& c) {
 tensor_type infer_elementwise(call const& c) {
   dtype const type = c[0].type;
   for (std::size_t i = 1; i < c.operands.size(); ++i)
-    if (c.operands[i].type != type) refuse(c, "dtypes differ");
+    if (c.operands[i].type != type) refuse(c, "dtypes differ", 3);
   if (!accepts_dtype(c.row.operands, type)) refuse_dtype(c);
   return {c.row.result == result_rule::boolean ? dtype::boolean : type, common_shape(c)};
 }
@@ -90,13 +90,14 @@ tensor_type infer_reduction(call const& c) {
   tensor_type const& x = c[0];
   if (!accepts_dtype(c.row.operands, x.type)) refuse_dtype(c);
   words const axes = c.integers("axes");
-  if (axes.empty()) refuse(c, "reduces no axis");
+  if (axes.empty()) refuse(c, "reduces no axis", 4);
   bool removed[max_rank] = {};
   std::int64_t before = -1;
   for (std::int64_t axis : axes) {
-    if (axis < 0 || axis >= x.shape.rank()) refuse(c, fmt::format("no axis {} in axes {}", axis, list(axes)));
-    if (axis <= before) refuse(c, fmt::format("axes {} are not in ascending order", list(axes)));
-    if (x.shape[static_cast<int>(axis)] == 1) refuse(c, fmt::format("axis {} has extent 1", axis));
+    if (axis < 0 || axis >= x.shape.rank())
+      refuse(c, fmt::format("no axis {} in axes {}", axis, list(axes)), 4);
+    if (axis <= before) refuse(c, fmt::format("axes {} are not in ascending order", list(axes)), 4);
+    if (x.shape[static_cast<int>(axis)] == 1) refuse(c, fmt::format("axis {} has extent 1", axis), 4);
     removed[axis] = true;
     before = axis;
   }
@@ -112,7 +113,7 @@ tensor_type infer_reduction(call const& c) {
 tensor_type infer_arg_reduction(call const& c) {
   tensor_type const& x = c[0];
   std::int64_t const axis = c.integer("axis");
-  if (axis < 0 || axis >= x.shape.rank()) refuse(c, fmt::format("no axis {}", axis));
+  if (axis < 0 || axis >= x.shape.rank()) refuse(c, fmt::format("no axis {}", axis), 4);
   reprise::shape result = x.shape;
   result.erase(static_cast<int>(axis));
   refuse_empty(c, result);
@@ -130,7 +131,7 @@ void check_call(call const& c) {
   check_layout(c);
 }
 
-void refuse(call const& c, std::string const& reason) {
+void refuse(call const& c, std::string const& reason, int rule) {
   std::string text = c.row.name;
   for (std::size_t i = 0; i < c.operands.size(); ++i) {
     if (i == 0) text += c.operands.size() == 1 ? ": operand " : ": operands ";
@@ -140,7 +141,7 @@ void refuse(call const& c, std::string const& reason) {
     } else text += i + 1 == c.operands.size() ? " and " : ", ";
     text += str(c.operands[i]);
   }
-  throw argument_error(text + ": " + reason);
+  throw refusal(text + ": " + reason, rule);
 }
 
 std::string list(words values) { return fmt::format("[{}]", fmt::join(values.begin(), values.end(), ", ")); }
@@ -155,14 +156,14 @@ bool small_enough(reprise::shape const& s) {
 }
 
 tensor_type made(call const& c, dtype type, reprise::shape const& s) {
-  if (!small_enough(s)) refuse(c, fmt::format("the result {} would have 2^62 elements or more", s.str()));
+  if (!small_enough(s)) refuse(c, fmt::format("the result {} would have 2^62 elements or more", s.str()), 6);
   return {type, s};
 }
 
 reprise::shape extents(call const& c, std::string_view name) {
   reprise::shape s;
   for (std::int64_t extent : c.integers(name)) {
-    if (extent < 0) refuse(c, fmt::format("{} {} has a negative extent", name, list(c.integers(name))));
+    if (extent < 0) refuse(c, fmt::format("{} {} has a negative extent", name, list(c.integers(name))), 4);
     s.push_back(extent);
   }
   return s;
@@ -171,15 +172,15 @@ reprise::shape extents(call const& c, std::string_view name) {
 words per_axis(call const& c, std::string_view name, int count, std::int64_t low) {
   words const values = c.integers(name);
   if (std::ssize(values) != count)
-    refuse(c, fmt::format("{} {} has {} values, not {}", name, list(values), values.size(), count));
+    refuse(c, fmt::format("{} {} has {} values, not {}", name, list(values), values.size(), count), 4);
   for (std::int64_t v : values)
-    if (v < low) refuse(c, fmt::format("{} {} has a value below {}", name, list(values), low));
+    if (v < low) refuse(c, fmt::format("{} {} has a value below {}", name, list(values), low), 4);
   return values;
 }
 
 tensor_type infer_where(call const& c) {
-  if (c[0].type != dtype::boolean) refuse(c, "the condition is not boolean");
-  if (c[1].type != c[2].type) refuse(c, "dtypes of the two choices differ");
+  if (c[0].type != dtype::boolean) refuse(c, "the condition is not boolean", 3);
+  if (c[1].type != c[2].type) refuse(c, "dtypes of the two choices differ", 3);
   return {c[1].type, common_shape(c)};
 }
 
@@ -192,7 +193,7 @@ tensor_type infer_constant(call const& c) { refuse(c, "no operand gives its dtyp
 tensor_type infer_iota(call const& c) {
   reprise::shape const s = extents(c, "shape");
   std::int64_t const axis = c.integer("axis");
-  if (axis < 0 || axis >= s.rank()) refuse(c, fmt::format("no axis {} in shape {}", axis, s.str()));
+  if (axis < 0 || axis >= s.rank()) refuse(c, fmt::format("no axis {} in shape {}", axis, s.str()), 4);
   return made(c, dtype::i64, s);
 }
 

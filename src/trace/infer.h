@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include <reprise/error.h>
+
 #include "trace/ops.h"
 
 namespace reprise::ir {
@@ -21,7 +23,13 @@ struct call {
 };
 
 // "matmul: operands float32(2, 3) and float32(4, 5): inner extents 3 and 4 differ"
-[[noreturn]] void refuse(call const& c, std::string const& reason);
+// `rule` is the rule of docs/program.md that is broken.
+[[noreturn]] void refuse(call const& c, std::string const& reason, int rule = 2);
+class refusal : public argument_error {
+ public:
+  refusal(std::string const& what, int rule) : argument_error(what), rule(rule) {}
+  int rule;
+};
 
 // The number of operands and the words of the schema; every rule relies on both.
 void check_call(call const& c);

@@ -40,7 +40,7 @@ tensor_type infer_conv2d(call const& c) {
   words const stride = per_axis(c, "stride", 2, 1), padding = per_axis(c, "padding", 4, 0),
               dilation = per_axis(c, "dilation", 2, 1);
   std::int64_t const groups = c.integer("groups");
-  if (groups < 1) refuse(c, fmt::format("groups is {}", groups));
+  if (groups < 1) refuse(c, fmt::format("groups is {}", groups), 4);
   if (x[1] % groups != 0 || w[0] % groups != 0)
     refuse(c, fmt::format("{} channels and {} filters do not divide into {} groups", x[1], w[0], groups));
   if (w[1] != x[1] / groups)
@@ -51,7 +51,7 @@ tensor_type infer_conv2d(call const& c) {
     if (w[2 + i] < 1) refuse(c, "an empty filter");
     wide const framed = static_cast<wide>(x[2 + i]) + padding[k] + padding[k + 2];
     wide const reach = static_cast<wide>(dilation[k]) * (w[2 + i] - 1) + 1;
-    if (framed >= max_elements) refuse(c, "the padded image would have an extent of 2^62 or more");
+    if (framed >= max_elements) refuse(c, "the padded image would have an extent of 2^62 or more", 6);
     if (reach > framed)
       refuse(c, fmt::format("a filter of extent {} with dilation {} does not fit in a padded extent of {}",
                             w[2 + i], dilation[k], static_cast<std::int64_t>(framed)));

@@ -12,19 +12,21 @@ void check_slice(call const& c, reprise::shape const& taken) {
   reprise::shape const& of = c[0].shape;
   words const start = per_axis(c, "start", of.rank(), 0), step = c.integers("step");
   if (std::ssize(step) != of.rank())
-    refuse(c, fmt::format("step {} has {} values, not {}", list(step), step.size(), of.rank()));
+    refuse(c, fmt::format("step {} has {} values, not {}", list(step), step.size(), of.rank()), 4);
   for (int i = 0; i < of.rank(); ++i) {
     std::size_t const k = static_cast<std::size_t>(i);
-    if (step[k] == 0) refuse(c, fmt::format("axis {} has a step of 0", i));
+    if (step[k] == 0) refuse(c, fmt::format("axis {} has a step of 0", i), 4);
     if (taken[i] == 0) {
       if (start[k] > of[i])
-        refuse(c, fmt::format("axis {} starts at {}, outside of extent {}", i, start[k], of[i]));
+        refuse(c, fmt::format("axis {} starts at {}, outside of extent {}", i, start[k], of[i]), 4);
       continue;
     }
     wide const last = static_cast<wide>(start[k]) + static_cast<wide>(taken[i] - 1) * step[k];
     if (start[k] >= of[i] || last < 0 || last >= of[i])
-      refuse(c, fmt::format("axis {}: {} elements from {} by {} are not all inside of extent {}", i, taken[i],
-                            start[k], step[k], of[i]));
+      refuse(c,
+             fmt::format("axis {}: {} elements from {} by {} are not all inside of extent {}", i, taken[i],
+                         start[k], step[k], of[i]),
+             4);
   }
 }
 
@@ -34,8 +36,8 @@ words distinct_axes(call const& c, std::string_view name) {
   bool used[max_rank] = {};
   for (std::int64_t axis : axes) {
     if (axis < 0 || axis >= c[0].shape.rank())
-      refuse(c, fmt::format("no axis {} in {} {}", axis, name, list(axes)));
-    if (used[axis]) refuse(c, fmt::format("axis {} twice in {} {}", axis, name, list(axes)));
+      refuse(c, fmt::format("no axis {} in {} {}", axis, name, list(axes)), 4);
+    if (used[axis]) refuse(c, fmt::format("axis {} twice in {} {}", axis, name, list(axes)), 4);
     used[axis] = true;
   }
   return axes;
@@ -54,7 +56,7 @@ tensor_type infer_reshape(call const& c) {
 tensor_type infer_transpose(call const& c) {
   words const axes = distinct_axes(c, "axes");
   if (std::ssize(axes) != c[0].shape.rank())
-    refuse(c, fmt::format("axes {} are not a permutation of {} axes", list(axes), c[0].shape.rank()));
+    refuse(c, fmt::format("axes {} are not a permutation of {} axes", list(axes), c[0].shape.rank()), 4);
   tensor_type result{c[0].type, {}};
   for (std::int64_t axis : axes) result.shape.push_back(c[0].shape[static_cast<int>(axis)]);
   return result;
@@ -75,7 +77,7 @@ tensor_type infer_broadcast_to(call const& c) {
 tensor_type infer_slice(call const& c) {
   tensor_type const result{c[0].type, extents(c, "shape")};
   if (result.shape.rank() != c[0].shape.rank())
-    refuse(c, fmt::format("shape {} has another rank", result.shape.str()));
+    refuse(c, fmt::format("shape {} has another rank", result.shape.str()), 4);
   check_slice(c, result.shape);
   return made(c, result.type, result.shape);
 }
@@ -90,7 +92,7 @@ tensor_type infer_slice_update(call const& c) {
 tensor_type infer_concatenate(call const& c) {
   std::int64_t const axis = c.integer("axis");
   tensor_type const& first = c[0];
-  if (axis < 0 || axis >= first.shape.rank()) refuse(c, fmt::format("no axis {}", axis));
+  if (axis < 0 || axis >= first.shape.rank()) refuse(c, fmt::format("no axis {}", axis), 4);
   wide length = 0;
   for (tensor_type const& t : c.operands) {
     if (t.type != first.type) refuse(c, "dtypes differ");
@@ -100,7 +102,7 @@ tensor_type infer_concatenate(call const& c) {
         refuse(c, fmt::format("extents {} and {} of axis {} differ", first.shape[i], t.shape[i], i));
     length += t.shape[static_cast<int>(axis)];
   }
-  if (length >= max_elements) refuse(c, "the result would have 2^62 elements or more");
+  if (length >= max_elements) refuse(c, "the result would have 2^62 elements or more", 6);
   reprise::shape result = first.shape;
   result[static_cast<int>(axis)] = static_cast<std::int64_t>(length);
   return made(c, first.type, result);
@@ -115,7 +117,7 @@ tensor_type infer_pad(call const& c) {
   for (int i = 0; i < rank; ++i) {
     std::size_t const k = static_cast<std::size_t>(i);
     wide const extent = static_cast<wide>(result[i]) + low[k] + high[k];
-    if (extent >= max_elements) refuse(c, fmt::format("axis {} would have an extent of 2^62 or more", i));
+    if (extent >= max_elements) refuse(c, fmt::format("axis {} would have an extent of 2^62 or more", i), 6);
     result[i] = static_cast<std::int64_t>(extent);
   }
   return made(c, c[0].type, result);
@@ -127,7 +129,7 @@ tensor_type infer_sliding_window(call const& c) {
   words const window = per_axis(c, "window", count, 1), stride = per_axis(c, "stride", count, 1),
               dilation = per_axis(c, "dilation", count, 1);
   if (c[0].shape.rank() + count > max_rank)
-    refuse(c, fmt::format("the result would have more than {} axes", max_rank));
+    refuse(c, fmt::format("the result would have more than {} axes", max_rank), 6);
   reprise::shape result = c[0].shape;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     int const axis = static_cast<int>(axes[i]);

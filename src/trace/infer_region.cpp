@@ -16,51 +16,59 @@ tensor_type result_type(program const& region, std::size_t i) {
 void check_parameters(call const& c, program const& region, char const* which,
                       std::span<tensor_type const> arguments) {
   if (region.parameters.size() != arguments.size())
-    refuse(c, fmt::format("the {} has {} parameters, not {}", which, region.parameters.size(),
-                          arguments.size()));
+    refuse(c,
+           fmt::format("the {} has {} parameters, not {}", which, region.parameters.size(), arguments.size()),
+           10);
   for (std::size_t i = 0; i < arguments.size(); ++i)
     if (!(region.parameters[i].type == arguments[i]))
-      refuse(c, fmt::format("parameter {} of the {} is {}, its operand is {}", i, which,
-                            str(region.parameters[i].type), str(arguments[i])));
+      refuse(c,
+             fmt::format("parameter {} of the {} is {}, its operand is {}", i, which,
+                         str(region.parameters[i].type), str(arguments[i])),
+             10);
   for (result const& r : region.results)
-    if (r.value >= region.nodes.size()) refuse(c, fmt::format("a result of the {} names no node", which));
+    if (r.value >= region.nodes.size()) refuse(c, fmt::format("a result of the {} names no node", which), 10);
 }
 
 void check_condition(call const& c, program const& region) {
   check_parameters(c, region, "condition", c.operands);
   if (region.results.size() != 1 || !(result_type(region, 0) == tensor_type{dtype::boolean, {}}))
-    refuse(c, "the condition does not give one boolean of rank 0");
+    refuse(c, "the condition does not give one boolean of rank 0", 10);
 }
 
 tensor_type check_body(call const& c, program const& region) {
   check_parameters(c, region, "body", c.operands);
   if (region.results.empty() || region.results.size() > c.operands.size())
     refuse(c,
-           fmt::format("the body has {} results for {} operands", region.results.size(), c.operands.size()));
+           fmt::format("the body has {} results for {} operands", region.results.size(), c.operands.size()),
+           10);
   for (std::size_t i = 0; i < region.results.size(); ++i)
     if (!(result_type(region, i) == c.operands[i]))
-      refuse(c, fmt::format("result {} of the body is {}, its operand is {}", i, str(result_type(region, i)),
-                            str(c.operands[i])));
+      refuse(c,
+             fmt::format("result {} of the body is {}, its operand is {}", i, str(result_type(region, i)),
+                         str(c.operands[i])),
+             10);
   return c[0];
 }
 
 void check_count(call const& c, std::span<program const> regions, std::size_t count) {
-  if (regions.size() != count) refuse(c, fmt::format("has {} regions, not {}", regions.size(), count));
+  if (regions.size() != count) refuse(c, fmt::format("has {} regions, not {}", regions.size(), count), 10);
 }
 
 tensor_type infer_cond(call const& c, std::span<program const> regions) {
   check_count(c, regions, 2);
-  if (!(c[0] == tensor_type{dtype::boolean, {}})) refuse(c, "the condition is not a boolean of rank 0");
+  if (!(c[0] == tensor_type{dtype::boolean, {}})) refuse(c, "the condition is not a boolean of rank 0", 10);
   for (int i = 0; i < 2; ++i) {
     char const* which = i == 0 ? "first region" : "second region";
     program const& region = regions[static_cast<std::size_t>(i)];
     check_parameters(c, region, which, c.operands.subspan(1));
     if (region.results.size() != 1)
-      refuse(c, fmt::format("the {} has {} results, not 1", which, region.results.size()));
+      refuse(c, fmt::format("the {} has {} results, not 1", which, region.results.size()), 10);
   }
   if (!(result_type(regions[0], 0) == result_type(regions[1], 0)))
-    refuse(c, fmt::format("the regions give {} and {}", str(result_type(regions[0], 0)),
-                          str(result_type(regions[1], 0))));
+    refuse(c,
+           fmt::format("the regions give {} and {}", str(result_type(regions[0], 0)),
+                       str(result_type(regions[1], 0))),
+           10);
   return result_type(regions[0], 0);
 }
 
@@ -72,7 +80,7 @@ tensor_type infer_while_loop(call const& c, std::span<program const> regions) {
 
 tensor_type infer_repeat(call const& c, std::span<program const> regions) {
   check_count(c, regions, 1);
-  if (c.integer("count") < 0) refuse(c, fmt::format("count is {}", c.integer("count")));
+  if (c.integer("count") < 0) refuse(c, fmt::format("count is {}", c.integer("count")), 10);
   return check_body(c, regions[0]);
 }
 
@@ -102,7 +110,7 @@ tensor_type infer_region(op code, std::span<tensor_type const> operands, words a
 #undef SOURCE
 #undef LIBRARY
 #undef REGION
-  refuse(c, "takes no regions");
+  refuse(c, "takes no regions", 10);
 }
 
 }  // namespace reprise::ir
