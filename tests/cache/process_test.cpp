@@ -214,30 +214,43 @@ TEST(CacheProcesses, ForkedChildNeitherKeepsNorFreesTheLock) {
     pause();
     return 0;
   });
+  // Who waits already has that very file open.
+  disk_cache::key_lock waited;
+  std::thread waiter([&] { waited = cache.lock("key", 5s); });
+  std::this_thread::sleep_for(50ms);
   lock->release();
-  EXPECT_TRUE(cache.lock("key", 0ms).held()) << "kept by a child";
+  waiter.join();
+  EXPECT_TRUE(waited.held()) << "kept by a child: " << waited.why_not();
+  waited.release();
+  EXPECT_TRUE(cache.lock("key", 0ms).held());
   kill(child, SIGKILL);
   finish(child);
 }
 
 TEST(CacheProcesses, ForkedChildHasNoCacheAndDoesNotHang) {
-  temporary_folder const folder;
-  auto cache = std::make_unique<disk_cache>(in(folder.path()));
-  for (int i = 0; i < 30; ++i) cache->store(std::to_string(i), entry_of(20000, i));  // the worker is busy
-  int const code = in_child([&] {
-    alarm(5);
-    if (cache->load("0").reason != miss::disabled) return 1;
-    if (cache->lock("0").held()) return 2;
-    if (cache->why_off().find("fork") == std::string::npos) return 3;
-    cache->store("child", entry_of(10, 1));
+  for (bool const idle : {false, true}) {
+    temporary_folder const folder;
+    auto cache = std::make_unique<disk_cache>(in(folder.path()));
+    for (int i = 0; i < 30; ++i) cache->store(std::to_string(i), entry_of(20000, i));
+    if (idle) {  // the worker waits for work when the fork takes it away
+      cache->flush();
+      std::this_thread::sleep_for(30ms);
+    }
+    int const code = in_child([&] {
+      alarm(5);
+      if (cache->load("0").reason != miss::disabled) return 1;
+      if (cache->lock("0").held()) return 2;
+      if (cache->why_off().find("fork") == std::string::npos) return 3;
+      cache->store("child", entry_of(10, 1));
+      cache->flush();
+      cache.reset();
+      return 0;
+    });
+    EXPECT_EQ(code, 0) << idle;
     cache->flush();
-    cache.reset();
-    return 0;
-  });
-  EXPECT_EQ(code, 0);
-  cache->flush();
-  EXPECT_EQ(cache->counts().stores, 30u);
-  EXPECT_EQ(cache->load("child").reason, miss::absent);
+    EXPECT_EQ(cache->counts().stores, 30u);
+    EXPECT_EQ(cache->load("child").reason, miss::absent);
+  }
 }
 
 TEST(CacheProcesses, ForkedChildMayOpenItsOwn) {
