@@ -402,6 +402,19 @@ TEST_F(onednn_test, bits_do_not_depend_on_the_number_of_threads) {
     matmul->run(a.data(), b.data(), nullptr, products.emplace_back(300 * 310).data(), first.data());
     conv2d->run(x.data(), w.data(), nullptr, images.emplace_back(4 * 64 * 27 * 27).data(), second.data());
   }
+  // Nor on where the operands lie.
+  for (std::size_t offset : {1u, 3u}) {
+    std::vector<float> moved_a(offset), moved_b(offset), moved_c(offset + 300 * 310);
+    moved_a.insert(moved_a.end(), a.begin(), a.end());
+    moved_b.insert(moved_b.end(), b.begin(), b.end());
+    std::string reason;
+    auto const call = make_matmul(library, two, m, reason);
+    ASSERT_NE(call, nullptr) << reason;
+    scratch_memory workspace(call->workspace_bytes());
+    call->run(moved_a.data() + offset, moved_b.data() + offset, nullptr, moved_c.data() + offset,
+              workspace.data());
+    EXPECT_EQ(std::memcmp(products[0].data(), moved_c.data() + offset, products[0].size() * 4), 0);
+  }
   for (std::size_t i = 1; i < 3; ++i) {
     EXPECT_EQ(std::memcmp(products[0].data(), products[i].data(), products[0].size() * 4), 0);
     EXPECT_EQ(std::memcmp(images[0].data(), images[i].data(), images[0].size() * 4), 0);

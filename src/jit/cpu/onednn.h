@@ -1,16 +1,17 @@
 // Matrix products and convolutions by oneDNN 2.6 or a later 2.x, found at run time: nothing here links with
 // it.
 //
-// oneDNN is always called single-threaded, on slices that we cut and our pool runs; its own OpenMP threads are never
-// started. Measured on two idle cores this costs nothing (f32, us, ours / OpenMP for the whole call: 256x784x1024 977 / 981,
-// 256x1024x1024 1223 / 1218, 1024^3 4965 / 5065, 256^3 77 / 71, 64 -> 64 3x3 at 56x56 of 32 images 18708 / 20824); beside
-// another busy process OpenMP's barriers made a call nine times slower where ours fell to what one core does. There is one
-// set of threads in the process, and a forked child works. How a call is cut depends on its description only, so the result
-// has the same bits with any number of threads, for any alignment and in any run on the same kind of processor.
+// oneDNN is always called single-threaded, on slices that we cut and our pool runs; its own OpenMP threads
+// are never started. Measured on two idle cores this costs nothing (f32, us, ours / OpenMP for the whole
+// call: 256x784x1024 977 / 981, 256x1024x1024 1223 / 1218, 1024^3 4965 / 5065, 256^3 77 / 71, 64 -> 64 3x3 at
+// 56x56 of 32 images 18708 / 20824); beside busy compilers an OpenMP call was seen to take nine times as
+// long, where ours fell to what one core does. There is one set of threads in the process, and a forked child
+// works. How a call is cut depends on its description only, so the result has the same bits with any number
+// of threads, for any alignment and in any run on the same kind of processor.
 //
-// A convolution's operands come and go as plain NCHW and OIHW. Reordering to the layout of oneDNN's fast kernels and back,
-// slice by slice while it is in cache, beats its plain-layout kernels (1.1 to 2.6 times), pointwise ones of odd channels
-// excepted.
+// A convolution's operands come and go as plain NCHW and OIHW. Reordering to the layout of oneDNN's fast
+// kernels and back, slice by slice while it is in cache, beats its plain-layout kernels (1.1 to 2.6 times),
+// pointwise ones of odd channels excepted.
 #pragma once
 
 #include <cstddef>
