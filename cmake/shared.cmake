@@ -1,5 +1,5 @@
 # libreprise.so: all layers in one shared object, LLVM linked in statically, only the public API visible.
-set(layers reprise_trace reprise_jit reprise_cpu)
+set(layers reprise_trace reprise_jit reprise_cpu reprise_api)
 foreach(layer ${layers})
   get_target_property(type ${layer} TYPE)
   if(NOT type STREQUAL STATIC_LIBRARY)

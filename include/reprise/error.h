@@ -1,5 +1,5 @@
-// The exceptions of reprise. Every wrong use and every failure is one of these; `what()` is the whole sentence:
-// operation, argument, shapes, reason, and the user's file and line where one is known.
+// The exceptions of reprise. Every wrong use and every failure is one of these; `what()` is the whole
+// sentence: operation, argument, shapes, reason, and the user's file and line where one is known.
 #pragma once
 
 #include <stdexcept>
@@ -14,7 +14,8 @@ class REPRISE_API error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A wrong argument: shape, rank, dtype, axis, value, a moved-from or empty array, an array of another context.
+// A wrong argument: shape, rank, dtype, axis, value, a moved-from or empty array, an array of another
+// context.
 class REPRISE_API argument_error : public error {
  public:
   using error::error;
@@ -55,4 +56,4 @@ class REPRISE_API format_error : public error {
   using error::error;
 };
 
-}  // namespace reprise::v1
+}  // namespace reprise::inline v1

@@ -40,10 +40,10 @@ class REPRISE_API shape {
     for (int i = 0; i < rank_; ++i) n *= extent_[i];
     return n;
   }
-  void push_back(std::int64_t extent);               // throws argument_error past rank 8
+  void push_back(std::int64_t extent);  // throws argument_error past rank 8
   void insert(int axis, std::int64_t extent);
   void erase(int axis);
-  std::string str() const;                            // "(2, 3)", "(4,)", "()"
+  std::string str() const;  // "(2, 3)", "(4,)", "()"
 
   friend constexpr bool operator==(shape const& a, shape const& b) {
     if (a.rank_ != b.rank_) return false;
@@ -57,4 +57,4 @@ class REPRISE_API shape {
   int rank_ = 0;
 };
 
-}  // namespace reprise::v1
+}  // namespace reprise::inline v1

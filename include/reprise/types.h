@@ -1,5 +1,5 @@
-// Element types: the two half formats, the dtype enumeration made from dtypes.def, promotion, and the weak typing of C++
-// scalars. Nothing here allocates or calls the library.
+// Element types: the two half formats, the dtype enumeration made from dtypes.def, promotion, and the weak
+// typing of C++ scalars. Nothing here allocates or calls the library.
 #pragma once
 
 #include <bit>
@@ -13,13 +13,15 @@ namespace detail {
 
 // IEEE binary16 from binary32, round to nearest even; every NaN becomes the quiet NaN 0x7e00 with its sign.
 constexpr std::uint16_t f16_bits(float value) {
-  std::uint32_t const bits = std::bit_cast<std::uint32_t>(value), sign = bits >> 16 & 0x8000u, abs = bits & 0x7fffffffu;
+  std::uint32_t const bits = std::bit_cast<std::uint32_t>(value), sign = bits >> 16 & 0x8000u,
+                      abs = bits & 0x7fffffffu;
   if (abs > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
   if (abs >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // rounds to 65536 or more
   if (abs < 0x38800000u) {                                                    // subnormal half, or zero
     if (abs < 0x33000000u) return static_cast<std::uint16_t>(sign);
     std::uint32_t const shift = 126 - (abs >> 23), mantissa = (abs & 0x7fffffu) | 0x800000u;
-    std::uint32_t const whole = mantissa >> shift, rest = mantissa & ((1u << shift) - 1), half = 1u << (shift - 1);
+    std::uint32_t const whole = mantissa >> shift, rest = mantissa & ((1u << shift) - 1),
+                        half = 1u << (shift - 1);
     return static_cast<std::uint16_t>(sign | (whole + (rest > half || (rest == half && (whole & 1u)))));
   }
   std::uint32_t const rebased = abs - 0x38000000u, whole = rebased >> 13, rest = rebased & 0x1fffu;
@@ -40,7 +42,9 @@ constexpr std::uint16_t bf16_bits(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-constexpr float bf16_value(std::uint16_t half) { return std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16); }
+constexpr float bf16_value(std::uint16_t half) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16);
+}
 
 }  // namespace detail
 
@@ -161,8 +165,8 @@ inline constexpr dtype dtype_v = detail::dtype_of_type<T>::value;
 template <dtype D>
 using element_t = typename detail::type_of_dtype<D>::type;
 
-// Promotion of two array dtypes: NumPy's, except that an integer array beside a floating one takes the floating dtype
-// (as in PyTorch and JAX). f16 with bf16 gives f32. u8 with i32 gives i32.
+// Promotion of two array dtypes: NumPy's, except that an integer array beside a floating one takes the
+// floating dtype (as in PyTorch and JAX). f16 with bf16 gives f32. u8 with i32 gives i32.
 constexpr dtype promote(dtype a, dtype b) {
   if (a == b) return a;
   if (class_of(a) != class_of(b)) return class_of(a) < class_of(b) ? b : a;
@@ -178,4 +182,4 @@ constexpr dtype sum_type(dtype t) { return is_floating(t) ? t : dtype::i64; }
 // The dtype of mean and of true_divide.
 constexpr dtype mean_type(dtype t) { return is_floating(t) ? t : dtype::f64; }
 
-}  // namespace reprise::v1
+}  // namespace reprise::inline v1

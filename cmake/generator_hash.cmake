@@ -1,0 +1,11 @@
+# Writes generator_hash.h: one hash over the names and contents of FILES ("|"-separated), independent of where the tree lies.
+string(REPLACE "|" ";" FILES "${FILES}")
+list(SORT FILES)
+set(all "")
+foreach(f ${FILES})
+  file(SHA256 ${f} h)
+  file(RELATIVE_PATH name ${ROOT} ${f})
+  string(APPEND all "${name} ${h}\n")
+endforeach()
+string(SHA256 hash "${all}")
+file(CONFIGURE OUTPUT ${OUT} CONTENT "#pragma once\n#define REPRISE_GENERATOR_HASH \"@hash@\"\n" @ONLY)
