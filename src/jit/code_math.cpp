@@ -115,18 +115,21 @@ val expm1_f32(val x) {
 }
 
 val tanh_f32(val x) {
-  // by exp(-2|x|) - 1, which is as far into its binade as the result is: rounding errors do not double
-  val const a = at_most(number(x, 10), abs(x));
-  auto const [t, r] = reduce(mul(a, number(x, -2)), 127);
-  val const s = power(t), one = number(x, 1), e = fma(neg(s), small_expm1(r), sub(one, s));  // 1 - exp(-2a)
-  return with_sign_of(div(e, sub(number(x, 2), e)), x);
+  // x + x^3 p(x^2), from about 0.55 on 1 - 2 / (exp(2|x|) + 1)
+  val const a = at_most(number(x, 10), abs(x)), one = number(x, 1), s = mul(a, a);
+  val const p = polynomial(s, {-0x1.99a7c4p-8, 0x1.58f6d6p-6, -0x1.b91fe6p-5, 0x1.110cf2p-3, -0x1.55554ap-2});
+  val const low = fma(mul(a, s), p, a);
+  auto const [t, r] = reduce(add(a, a), 127);
+  val const e = power(t), high = sub(one, div(number(x, 2), fma(e, small_exp(r), add(e, one))));
+  return with_sign_of(select(lt(number(x, 0.55), a), high, low), x);
 }
 
 val sigmoid_f32(val x) {
-  auto const [t, r] = reduce(neg(at_most(number(x, 105), abs(x))), 254);
-  powers const s = two_powers(t);
-  val const e = mul(fma(small_exp(r), s.first, s.first), s.second), one = number(x, 1);
-  return div(select(lt(x, zero(x)), e, one), add(e, one));
+  // 1 / (1 + exp(-x)), both sides divided by 2^32, so that where exp(-x) is above 2^128 the result is still a
+  // denormal number; `lost` is what 1 + 2^n is short of, which counts around n = 24
+  auto const [t, r] = reduce(neg(at_least(number(x, -105), at_most(number(x, 30), x))), 127 - 32);
+  val const e = power(t), small = number(x, 0x1p-32), sum = add(e, small), lost = sub(small, sub(sum, e));
+  return mul(div(number(x, 1), add(sum, fma(e, small_exp(r), lost))), small);
 }
 
 val erf_f32(val x) {
@@ -146,32 +149,40 @@ val erf_f32(val x) {
   return with_sign_of(select(lt(number(x, 0x1.db0000p-1), a), high, low), x);
 }
 
-// a / 2 * erfc(-a / sqrt(2)). With t = |a|: erfc(t / sqrt(2)) / 2 = exp(-t^2 / 2) * (a rational function of
-// t), where the rounding error of t^2 is taken into the exponential; the powers of two come last, so that a
-// denormal result is rounded once.
+// x times the normal distribution function: 1/2 and an odd polynomial where |x| is small, else by the tail
+// below -|x|: with t = |x| it is exp(-t^2 / 2) * g / (t + 2), g smooth in 1 / (t + 2). The rounding error of
+// t^2 goes into the exponential; powers of two come last, so that a denormal result is rounded once.
 val gelu_f32(val x) {
   val const bound = number(x, 14.75), t = at_most(bound, abs(x)), s = mul(t, t), error = fma(t, t, neg(s));
-  auto const [n, r] = reduce(mul(s, number(x, -0.5)), 254, mul(error, number(x, -0.5)));
-  val const numerator = polynomial(t, {0x1.0c265p-8, 0x1.4badfep-5, 0x1.7673p-3, 0x1.c0504p-2, 0.5});
-  val const denominator =
-      polynomial(t, {0x1.501264p-7, 0x1.9fb9acp-4, 0x1.dfa692p-2, 0x1.336ffp0, 0x1.ac6a4ep0, 1});
-  val const ratio = div(numerator, denominator);
+  val const odd =
+      polynomial(s, {0x1.9aab3ap-14, -0x1.33f386p-10, 0x1.46ae7ap-7, -0x1.1057aap-4, 0x1.988452p-2});
+  val const middle = mul(x, fma(odd, x, number(x, 0.5)));
+  // w is off by its rounding and that of t + 2; the tail is by 1.4 times as much (1.2 to 1.6)
+  val const one = number(x, 1), two = number(x, 2), u = add(t, two), w = div(one, u);
+  val const off = fma(neg(w), sub(t, sub(u, two)), fma(neg(w), u, one));
+  auto const [n, r] =
+      reduce(mul(s, number(x, -0.5)), 254, fma(off, number(x, 1.4), mul(error, number(x, -0.5))));
+  val const g = polynomial(fma(w, number(x, 0x1.b7543cp+2), number(x, -0x1.689a26p+0)),
+                           {0x1.b6ec22p-18, -0x1.626506p-15, -0x1.c9ef8ep-20, 0x1.18173ap-11, -0x1.b4ea0ep-11,
+                            -0x1.b943dep-8, 0x1.0b37d6p-6, 0x1.7b02d0p-3, 0x1.3a728ep-1});
+  val const ratio = mul(w, g);
   powers const p = two_powers(n);
   val const tail = mul(fma(small_exp(r), ratio, ratio), p.first);
   val const below = select(lt(x, neg(bound)), mul(x, zero(x)), mul(mul(tail, x), p.second));
-  return select(lt(x, zero(x)), below, mul(x, fma(neg(tail), p.second, number(x, 1))));
+  val const outer = select(lt(x, zero(x)), below, mul(x, fma(neg(tail), p.second, one)));
+  return select(lt(number(x, 0.85), t), outer, middle);
 }
 
-// x * sigmoid(2 u), u = sqrt(2 / pi) * (x + 0.044715 x^3), with 2 u as a sum of two numbers: exp(2 u) is
-// large where it matters.
+// x * sigmoid(2 u), u = sqrt(2 / pi) * (x + 0.044715 x^3). The exponential is of up to 109, so its argument
+// is reduced in f64.
 val gelu_tanh_f32(val x) {
-  val const bound = number(x, 10.9), a = at_most(bound, abs(x));
-  val const linear = number(x, 0x1.988454p0), cubic = number(x, 0x1.2444f2p-4), s = mul(a, a);
-  val const factor = fma(s, cubic, linear), u = mul(a, factor);
-  val const error = fma(a, number(x, -0x1.857936p-25), fma(a, factor, neg(u)));
-  auto const [t, r] = reduce(neg(u), 254, neg(error));
-  powers const p = two_powers(t);
-  val const e = fma(small_exp(r), p.first, p.first), one = number(x, 1), negative = lt(x, zero(x));
+  val const bound = number(x, 10.9), a = convert(at_most(bound, abs(x)), dtype::f64), one = number(x, 1);
+  constexpr double linear = 1.59576912160573071176, cubic = linear * 0.044715;
+  val const u = mul(a, fma(mul(a, a), number(a, -cubic), number(a, -linear)));
+  val const shift = number(a, 0x1.8p52), n = sub(fma(u, number(a, M_LOG2E), shift), shift);
+  val const r = convert(fma(n, number(a, -M_LN2), u), dtype::f32);
+  powers const p = two_powers(add(convert(n, dtype::f32), number(x, magic + 254)));
+  val const e = fma(small_exp(r), p.first, p.first), negative = lt(x, zero(x));
   val const quotient = div(mul(x, select(negative, e, one)), fma(e, p.second, one));
   return select(lt(x, neg(bound)), mul(x, zero(x)), mul(quotient, select(negative, p.second, one)));
 }
