@@ -391,6 +391,8 @@ index_id index_arena::substitute(index_id a, std::span<index_id const> by) {
   return rebuilt(index_expression(expressions_[a]));
 }
 
+std::vector<std::uint32_t> const& index_arena::atoms_of(index_id id) const { return tables_[0].inside[id]; }
+
 range index_arena::bounds(index_id id) const { return tables_[0].ranges[id]; }
 
 bool index_arena::depends(index_id id, std::uint32_t variable) const {

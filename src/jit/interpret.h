@@ -22,7 +22,8 @@ void interpret(kernel const& k, std::span<void* const> buffers, std::span<std::u
 void apply(instruction const& i, dtype from, std::size_t n, void const* a, void const* b, void const* c,
            void* result);
 
-// `a` and `b` combined by a step of a sum, prod, max, min, any or all; one element of dtype `type`.
-void combine(reduction_kind kind, dtype type, void* a, void const* b);
+// What a reduction of these n values leaves (for `contract`, of their products with `factors`), in its fixed
+// order; the bits of `r.type`, zero-extended. `from` is the values' dtype. Destroys the values.
+std::uint64_t reduce(reduction const& r, dtype from, std::size_t n, void* values, void const* factors);
 
 }  // namespace reprise::jit

@@ -359,29 +359,4 @@ void apply(instruction const& i, dtype from, std::size_t n, void const* a, void 
   if (!done) illegal(i, from);
 }
 
-void combine(reduction_kind kind, dtype type, void* a, void const* b) {
-  each_dtype(type, [&]<dtype D>(tag<D>) {
-    using T = stored<D>;
-    T& x = *static_cast<T*>(a);
-    T const& y = *static_cast<T const*>(b);
-    if constexpr (computes(D)) {
-      switch (kind) {
-        case reduction_kind::sum: x = add(x, y); return;
-        case reduction_kind::prod: x = mul(x, y); return;
-        case reduction_kind::max: x = maximum(x, y); return;
-        case reduction_kind::min: x = minimum(x, y); return;
-        case reduction_kind::any:
-        case reduction_kind::all:
-        case reduction_kind::argmax:
-        case reduction_kind::argmin: break;
-      }
-    } else if constexpr (D == dtype::boolean) {
-      if (kind == reduction_kind::any) return void(x |= y);
-      if (kind == reduction_kind::all) return void(x &= y);
-    }
-    throw compile_error("reduction " + std::to_string(static_cast<int>(kind)) +
-                        " does not combine values of " + name_of(type));
-  });
-}
-
 }  // namespace reprise::jit
