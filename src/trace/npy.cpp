@@ -7,7 +7,6 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 
 #include <reprise/error.h>
 
@@ -204,7 +203,10 @@ npy_array parse_npy(std::string_view bytes, std::string_view name) {
 npy_array read_npy(std::filesystem::path const& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) fail(file.native(), fmt::format("cannot be opened: {}", std::strerror(errno)));
-  std::string const bytes{std::istreambuf_iterator<char>(in), {}};
+  std::string bytes;
+  char block[65536];
+  while (in.read(block, sizeof block), in.gcount() > 0)
+    bytes.append(block, static_cast<std::size_t>(in.gcount()));
   if (in.bad()) fail(file.native(), fmt::format("cannot be read: {}", std::strerror(errno)));
   return parse_npy(bytes, file.native());
 }
