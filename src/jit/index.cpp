@@ -71,10 +71,11 @@ struct index_arena::tables {
   std::vector<range> atom_ranges;
   std::vector<std::vector<std::uint32_t>> inside;  // all atoms that an expression is made of, ascending
 
-  static range of(index_arena const& a, index_expression const& e) {
+  static range of(index_arena const& a, index_expression const& e) { return of(e, a.tables_[0].atom_ranges); }
+  static range of(index_expression const& e, std::vector<range> const& atoms) {
     __int128 low = e.constant, high = e.constant;
     for (term t : e.terms) {
-      range const r = a.tables_[0].atom_ranges[t.atom];
+      range const r = atoms[t.atom];
       __int128 const x = static_cast<__int128>(t.coefficient) * r.low;
       __int128 const y = static_cast<__int128>(t.coefficient) * r.high;
       low += std::min(x, y);
@@ -171,6 +172,12 @@ struct index_arena::tables {
   }
 
   static index_id atom_expression(index_arena& a, std::uint32_t atom) { return intern(a, {{{atom, 1}}, 0}); }
+
+  static range divided(atom_kind kind, range r, std::int64_t c) {
+    std::int64_t const low = floor_div(r.low, c), high = floor_div(r.high, c);
+    if (kind == atom_kind::divide) return {low, high};
+    return low == high ? range{floor_mod(r.low, c), floor_mod(r.high, c)} : range{0, c - 1};
+  }
 
   static std::uint32_t add_atom(index_arena& a, atom what, range r) {
     a.atoms_.push_back(what);
@@ -394,6 +401,18 @@ index_id index_arena::substitute(index_id a, std::span<index_id const> by) {
 std::vector<std::uint32_t> const& index_arena::atoms_of(index_id id) const { return tables_[0].inside[id]; }
 
 range index_arena::bounds(index_id id) const { return tables_[0].ranges[id]; }
+
+range index_arena::bounds(index_id id, std::uint32_t variable, std::int64_t extent) const {
+  auto const& inside = tables_[0].inside[id];
+  std::vector<range> ranges(inside.empty() ? 0 : inside.back() + 1);
+  for (std::uint32_t i : inside) {
+    atom const& a = atoms_[i];
+    if (a.kind != atom_kind::variable)
+      ranges[i] = tables::divided(a.kind, tables::of(expressions_[a.operand], ranges), a.divisor);
+    else ranges[i] = a.variable == variable ? range{0, extent - 1} : tables_[0].atom_ranges[i];
+  }
+  return tables::of(expressions_[id], ranges);
+}
 
 bool index_arena::depends(index_id id, std::uint32_t variable) const {
   for (std::uint32_t i : tables_[0].inside[id])

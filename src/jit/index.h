@@ -57,6 +57,9 @@ class index_arena {
   index_expression const& at(index_id id) const { return expressions_[id]; }
   std::vector<atom> const& atoms() const { return atoms_; }
   range bounds(index_id id) const;
+  // The same with another extent for one variable.
+  range bounds(index_id id, std::uint32_t variable, std::int64_t extent) const;
+  std::size_t expressions() const { return expressions_.size(); }
   // Every atom that the expression is made of, at any depth, ascending: each one's operand is made of smaller
   // ones.
   std::vector<std::uint32_t> const& atoms_of(index_id id) const;
