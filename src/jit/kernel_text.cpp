@@ -170,8 +170,8 @@ class printer {
       }
       std::string text = sum(k_.index.at(a.operand));
       bool const simple = k_.index.at(a.operand).terms.size() == 1 && k_.index.at(a.operand).constant == 0;
-      text = fmt::format(simple ? "({} {} {})" : "(({}) {} {})", text,
-                         a.kind == atom_kind::divide ? '/' : '%', a.divisor);
+      if (!simple) text = '(' + text + ')';
+      text = fmt::format("({} {} {})", text, a.kind == atom_kind::divide ? '/' : '%', a.divisor);
       if (text.size() > 60) {
         std::string const name = fmt::format("x{}", ++named_);
         line("    {} = {}", name, text);
