@@ -51,7 +51,7 @@ std::uint64_t bits_of(S value, location at) {
 template <element T>
 T element_of(std::uint64_t bits) {
   T value;
-  std::memcpy(&value, &bits, sizeof(T));
+  std::memcpy(static_cast<void*>(&value), &bits, sizeof(T));
   return value;
 }
 

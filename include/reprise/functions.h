@@ -342,8 +342,8 @@ array<T> conv2d(array<T> const& x, array<T> const& weight, conv2d_options const&
   return array<T>(
       detail::record_conv2d(x.reference(), weight.reference(), nullptr, detail::checked_options(o, at), at));
 }
-template <element T>
-array<T> conv2d(array<T> const& x, array<T> const& weight, array<T> const& bias, conv2d_options const& o = {},
+template <element T, std::derived_from<array<T>> B>  // deduced, so that braces are options
+array<T> conv2d(array<T> const& x, array<T> const& weight, B const& bias, conv2d_options const& o = {},
                 location at = location::current()) {
   return array<T>(detail::record_conv2d(x.reference(), weight.reference(), &bias.reference(),
                                         detail::checked_options(o, at), at));
