@@ -87,15 +87,19 @@ std::uint64_t truncated(dtype t, std::uint64_t bits) {
   return width == 64 ? bits : bits & ((std::uint64_t{1} << width) - 1);
 }
 
-// The bits of the number in t: integers keep their low bits, floating types round once.
+// The bits of the number in t: integers truncate and saturate as conversions do, floating types round once.
 std::uint64_t bits_of(dtype t, double v) {
   switch (t) {
-    case dtype::boolean: return v != 0;
+    case dtype::boolean:
     case dtype::u8:
     case dtype::i32:
-    case dtype::i64: return truncated(t, static_cast<std::uint64_t>(static_cast<std::int64_t>(v)));
-    case dtype::f32: return std::bit_cast<std::uint32_t>(static_cast<float>(v));
-    case dtype::f64: return std::bit_cast<std::uint64_t>(v);
+    case dtype::i64:
+    case dtype::f32:
+    case dtype::f64: {
+      std::uint64_t bits = 0;
+      apply({.code = kop::convert, .type = t}, dtype::f64, 1, &v, nullptr, nullptr, &bits);
+      return bits;
+    }
     case dtype::f16:
     case dtype::bf16: {
       // by way of a float that is rounded to odd, so that rounding happens once

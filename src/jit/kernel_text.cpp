@@ -2,7 +2,7 @@
 // the buffers, scalars, local arrays and row registers by number. Numbers are written exactly.
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <unordered_map>
 
 #include "jit/kernel.h"
@@ -150,7 +150,14 @@ class printer {
   // index expressions.
   std::string sum(index_expression const& e) {
     std::string text;
-    for (term t : e.terms) {
+    // loop variables first, outermost first, however old their atoms are
+    auto const place = [&](term t) {
+      atom const& a = k_.index.atoms()[t.atom];
+      return a.kind == atom_kind::variable ? a.variable : k_.index.variables() + t.atom;
+    };
+    std::vector<term> terms = e.terms;
+    std::sort(terms.begin(), terms.end(), [&](term x, term y) { return place(x) < place(y); });
+    for (term t : terms) {
       std::int64_t const size = t.coefficient < 0 ? -t.coefficient : t.coefficient;
       text += text.empty() ? (t.coefficient < 0 ? "-" : "") : (t.coefficient < 0 ? " - " : " + ");
       text += size == 1 ? names_.at(t.atom) : fmt::format("{}*{}", size, names_.at(t.atom));
