@@ -1,6 +1,7 @@
 // A program as JSON: one line a node, so that a person can read it and a line-wise diff says something.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -72,7 +73,7 @@ class writer {
     std::string const margin(static_cast<std::size_t>(4 * depth), ' ');
     std::vector<std::string> lines(p.lines.size());
     for (std::size_t i = 1; i < lines.size(); ++i)
-      lines[i] = quoted(fmt::format("{}:{}", p.lines[i].file, p.lines[i].line));
+      lines[i] = quoted(fmt::format("{}:{}", p.lines[i].file, std::max(p.lines[i].line, 0)));
     text_ += "{\n";
     if (depth == 0) text_ += "  \"reprise\": 1,\n";
     list(margin, "parameters", p.parameters.size(), [&](std::size_t i) { write_parameter(p.parameters[i]); });

@@ -93,9 +93,10 @@ TEST(json, reads_numbers_as_people_write_them) {
 
 TEST(json, does_not_look_at_the_locale) {
   std::string const before = std::setlocale(LC_NUMERIC, nullptr);
-  bool found = false;
+  bool found = false;  // one that writes 0,5
   for (char const* name : {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE"})
     found = found || std::setlocale(LC_NUMERIC, name) != nullptr;
+  if (!found) GTEST_SKIP() << "no locale with a decimal comma is installed";
   std::uint64_t const half = constant("0.5", "float32");
   program p;
   builder b(p);
@@ -105,7 +106,6 @@ TEST(json, does_not_look_at_the_locale) {
   std::setlocale(LC_NUMERIC, before.c_str());
   EXPECT_EQ(half, 0x3f000000u);
   EXPECT_NE(text.find("0.25"), text.npos);
-  RecordProperty("found_locale", found);
 }
 
 TEST(json, reads_traces_written_by_hand) {
