@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Writes tests/data/numpy: for every row of ops.def, inputs and what NumPy makes of them.
 
-Needs numpy, ml_dtypes (bfloat16) and mpmath (erf, gelu and sigmoid, which NumPy lacks). Where docs/numbers.md defines a result
-that NumPy does not (integers divided by zero, saturating casts, the order of a sum, the sign of a zero that is a minimum) the
-definition is written out here once more, in plain Python over NumPy's arithmetic, and held against NumPy where both agree.
-A row without cases is an error. Deterministic: the same bytes on each run.
+Needs numpy, ml_dtypes (bfloat16) and mpmath (erf, gelu and sigmoid, which NumPy lacks). Where docs/numbers.md
+defines a result that NumPy does not (integers divided by zero, saturating casts, the order of a sum, the sign of a
+zero that is a minimum) the definition is written out here once more, in plain Python over NumPy's arithmetic, and
+held against NumPy where both agree. A row without cases is an error. Deterministic: the same bytes on each run.
 
-A file is a sequence of records, each one line of JSON. {"array": n, "dtype", "shape", "bytes": k} is followed by k bytes,
-little-endian and row-major; {"op", "in": [arrays], "out": array, "attributes", "ulps"} is a case: `ulps` says how far NumPy
-itself may be from the correctly rounded result.
+A file is a sequence of records, each one line of JSON. {"array": n, "dtype", "shape", "bytes": k} is followed by k
+bytes, little-endian and row-major; {"op", "in": [arrays], "out": array, "attributes", "ulps"} is a case: `ulps` says
+how far NumPy itself may be from the correctly rounded result.
 """
 import json
 import pathlib
@@ -21,15 +21,22 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DTYPES = {
-    "bool": np.dtype(np.bool_), "uint8": np.dtype(np.uint8), "int32": np.dtype(np.int32), "int64": np.dtype(np.int64),
-    "float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16), "float32": np.dtype(np.float32),
+    "bool": np.dtype(np.bool_),
+    "uint8": np.dtype(np.uint8),
+    "int32": np.dtype(np.int32),
+    "int64": np.dtype(np.int64),
+    "float16": np.dtype(np.float16),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float32": np.dtype(np.float32),
     "float64": np.dtype(np.float64),
 }
 BOOL, U8, I32, I64, F16, BF16, F32, F64 = DTYPES.values()
 ALL = list(DTYPES.values())
 FLOATING, INTEGER, HALF = [F16, BF16, F32, F64], [U8, I32, I64], [F16, BF16]
-ACCEPTS = {"any": ALL, "numeric": INTEGER + FLOATING, "floating": FLOATING, "integral": [BOOL] + INTEGER, "integer": INTEGER,
-           "boolean": [BOOL]}
+ACCEPTS = {
+    "any": ALL, "numeric": INTEGER + FLOATING, "floating": FLOATING, "integral": [BOOL] + INTEGER,
+    "integer": INTEGER, "boolean": [BOOL]
+}
 
 np.seterr(all="ignore")
 mpmath.mp.prec = 200
@@ -52,7 +59,10 @@ def rows():
         columns = [c.strip() for c in rest.split(",")]
         row = {"kind": kind}
         if kind == "ELEMENTWISE":
-            row |= {"arity": int(columns[0]), "accepts": ACCEPTS[columns[1]], "result": columns[2], "ulps": int(columns[3])}
+            row |= {
+                "arity": int(columns[0]), "accepts": ACCEPTS[columns[1]], "result": columns[2],
+                "ulps": int(columns[3])
+            }
         elif kind == "REDUCTION":
             row |= {"accepts": ACCEPTS[columns[0]], "result": columns[1]}
         table[op] = row
@@ -60,6 +70,7 @@ def rows():
 
 
 class Output:
+
     def __init__(self):
         self.records, self.arrays, self.cases = [], {}, {}
 
@@ -84,10 +95,16 @@ class Output:
 
 # ---- inputs
 
-F_SPECIAL = [0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 2, -3, 7.3, -7.3, 100.25, 1e-3, np.inf, -np.inf, np.nan]
-INT_SPECIAL = {"uint8": [0, 1, 2, 3, 7, 8, 9, 31, 100, 127, 128, 200, 254, 255],
-               "int32": [-2**31, -2**31 + 1, -33, -7, -2, -1, 0, 1, 2, 3, 7, 31, 32, 33, 2**31 - 2, 2**31 - 1],
-               "int64": [-2**63, -2**63 + 1, -2**31, -65, -7, -2, -1, 0, 1, 2, 3, 31, 63, 64, 2**32 + 1, 2**53 + 1, 2**63 - 1]}
+F_SPECIAL = [
+    0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 2, -3, 7.3, -7.3, 100.25, 1e-3, np.inf, -np.inf, np.nan
+]
+INT_SPECIAL = {
+    "uint8": [0, 1, 2, 3, 7, 8, 9, 31, 100, 127, 128, 200, 254, 255],
+    "int32": [-2**31, -2**31 + 1, -33, -7, -2, -1, 0, 1, 2, 3, 7, 31, 32, 33, 2**31 - 2, 2**31 - 1],
+    "int64": [
+        -2**63, -2**63 + 1, -2**31, -65, -7, -2, -1, 0, 1, 2, 3, 31, 63, 64, 2**32 + 1, 2**53 + 1, 2**63 - 1
+    ]
+}
 
 
 def specials(dtype):
@@ -96,8 +113,11 @@ def specials(dtype):
     if dtype in INTEGER:
         return np.array(INT_SPECIAL[name_of(dtype)], dtype)
     info = ml_dtypes.finfo(dtype)
-    edge = [float(info.max), -float(info.max), float(info.smallest_normal), float(info.smallest_subnormal),
-            -float(info.smallest_subnormal)]
+    edge = [
+        float(info.max), -float(info.max),
+        float(info.smallest_normal),
+        float(info.smallest_subnormal), -float(info.smallest_subnormal)
+    ]
     return np.array(F_SPECIAL + edge, np.float64).astype(dtype)
 
 
@@ -110,7 +130,7 @@ def random_array(dtype, shape, special=0.2, scale=None):
     elif scale is not None:
         small = (rng.standard_normal(n) * scale).astype(dtype)
     else:
-        small = (rng.standard_normal(n) * 10.0 ** rng.integers(-3, 3, n)).astype(dtype)
+        small = (rng.standard_normal(n) * 10.0**rng.integers(-3, 3, n)).astype(dtype)
     pool = specials(dtype)
     pick = rng.random(n) < special
     return np.where(pick, pool[rng.integers(0, len(pool), n)], small).astype(dtype).reshape(shape)
@@ -169,18 +189,22 @@ def f_floor_divide(a, b):
 
 
 def f_minimum(a, b):
-    return np.where((a == b) & (np.signbit(a) | np.signbit(b)), -np.abs(a), np.minimum(a, b)).astype(np.result_type(a, b))
+    return np.where((a == b) & (np.signbit(a) | np.signbit(b)), -np.abs(a),
+                    np.minimum(a, b)).astype(np.result_type(a, b))
 
 
 def f_maximum(a, b):
-    return np.where((a == b) & ~(np.signbit(a) & np.signbit(b)), np.abs(a), np.maximum(a, b)).astype(np.result_type(a, b))
+    return np.where((a == b) & ~(np.signbit(a) & np.signbit(b)), np.abs(a),
+                    np.maximum(a, b)).astype(np.result_type(a, b))
 
 
 def by_mpmath(f, a, nan_at_minus_inf=False):
+
     def one(x):
         if np.isnan(x) or (np.isneginf(x) and nan_at_minus_inf):
             return np.nan
         return f(mpmath.mpf(float(x)))
+
     out = []
     for x in np.asarray(a, np.float64).ravel():
         y = one(x)
@@ -188,7 +212,8 @@ def by_mpmath(f, a, nan_at_minus_inf=False):
             out.append(y)
         else:  # mpmath knows no signed zero, and rounds to 53 bits without denormals: both by hand
             f64 = mpmath.ldexp(1, -1074)
-            y = float(mpmath.nint(y / f64) * f64) if mpmath.isfinite(y) and abs(y) < mpmath.ldexp(1, -1022) else float(y)
+            y = float(mpmath.nint(y / f64) *
+                      f64) if mpmath.isfinite(y) and abs(y) < mpmath.ldexp(1, -1022) else float(y)
             out.append(-0.0 if y == 0 and np.signbit(x) and f is not mp_sigmoid else y)
     return np.array(out, np.float64).reshape(np.shape(a))
 
@@ -214,20 +239,34 @@ def mp_erf(x):
 
 
 MPMATH = {"sigmoid": mp_sigmoid, "erf": mp_erf, "gelu": mp_gelu, "gelu_tanh": mp_gelu_tanh}
-NUMPY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "abs": np.abs, "sign": np.sign, "floor": np.floor,
-         "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "sqrt": np.sqrt, "fmod": np.fmod, "div": np.divide,
-         "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal, "greater": np.greater,
-         "greater_equal": np.greater_equal, "isnan": np.isnan, "isfinite": np.isfinite, "isinf": np.isinf,
-         "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor, "logical_not": np.logical_not,
-         "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "invert": np.invert,
-         "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tanh": np.tanh,
-         "pow": np.power, "rsqrt": lambda a: 1 / np.sqrt(a)}
-DEFINED = {"mod": f_mod, "floor_divide": f_floor_divide, "minimum": f_minimum, "maximum": f_maximum,
-           "clip": lambda a, low, high: f_minimum(f_maximum(a, low), high), "relu": lambda a: f_maximum(a, np.zeros_like(a))}
-BY_INTEGERS = {"div": int_div, "floor_divide": lambda a, b: a // b if b else 0, "mod": lambda a, b: a % b if b else 0,
-               "fmod": lambda a, b: a - b * int_div(a, b) if b else 0, "pow": int_pow}
+NUMPY = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "abs": np.abs, "sign": np.sign,
+    "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "sqrt": np.sqrt, "fmod": np.fmod,
+    "div": np.divide, "equal": np.equal, "not_equal": np.not_equal, "less": np.less,
+    "less_equal": np.less_equal, "greater": np.greater, "greater_equal": np.greater_equal, "isnan": np.isnan,
+    "isfinite": np.isfinite, "isinf": np.isinf, "logical_and": np.logical_and, "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor, "logical_not": np.logical_not, "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "invert": np.invert, "exp": np.exp,
+    "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tanh": np.tanh,
+    "pow": np.power, "rsqrt": lambda a: 1 / np.sqrt(a)
+}
+DEFINED = {
+    "mod": f_mod, "floor_divide": f_floor_divide, "minimum": f_minimum, "maximum": f_maximum,
+    "clip": lambda a, low, high: f_minimum(f_maximum(a, low), high),
+    "relu": lambda a: f_maximum(a, np.zeros_like(a))
+}
+BY_INTEGERS = {
+    "div": int_div,
+    "floor_divide": lambda a, b: a // b if b else 0,
+    "mod": lambda a, b: a % b if b else 0,
+    "fmod": lambda a, b: a - b * int_div(a, b) if b else 0,
+    "pow": int_pow,
+}
 # where a half's own arithmetic in NumPy and ml_dtypes must be f32's, rounded
-NATIVE_HALF = ["add", "sub", "mul", "div", "sqrt", "neg", "abs", "floor", "ceil", "round", "trunc", "equal", "less", "logical_and"]
+NATIVE_HALF = [
+    "add", "sub", "mul", "div", "sqrt", "neg", "abs", "floor", "ceil", "round", "trunc", "equal", "less",
+    "logical_and"
+]
 
 
 def equal(a, b):
@@ -240,23 +279,25 @@ def evaluate(op, row, dtype, operands):
     operands = [np.asarray(a) for a in operands]
     if dtype in INTEGER:
         if op in ("left_shift", "right_shift"):
-            return by_integers(lambda a, b: shift(a, b, 8 * dtype.itemsize, op == "left_shift"), dtype, *operands), 0
+            return by_integers(lambda a, b: shift(a, b, 8 * dtype.itemsize, op == "left_shift"), dtype,
+                               *operands), 0
         if op in BY_INTEGERS:
             result = by_integers(BY_INTEGERS[op], dtype, *operands)
             if op in ("floor_divide", "mod", "fmod"):
-                theirs = {"floor_divide": np.floor_divide, "mod": np.remainder, "fmod": np.fmod}[op](*operands)
-                assert np.array_equal(theirs[operands[1] != 0] if operands[1].shape == result.shape else theirs,
-                                      result[operands[1] != 0] if operands[1].shape == result.shape else result) or \
-                    operands[1].shape != result.shape, op
+                numpy_s = {"floor_divide": np.floor_divide, "mod": np.remainder, "fmod": np.fmod}[op]
+                defined = np.broadcast_to(operands[1] != 0, result.shape)
+                assert np.array_equal(numpy_s(*operands)[defined], result[defined]), op
             return result, 0
     if dtype in INTEGER + [BOOL]:
         if op == "sign":
             return np.sign(operands[0]), 0
         if op in ("minimum", "maximum", "clip", "relu"):
             low = np.zeros_like(operands[0])
-            return {"minimum": lambda: np.minimum(*operands), "maximum": lambda: np.maximum(*operands),
-                    "clip": lambda: np.minimum(np.maximum(operands[0], operands[1]), operands[2]),
-                    "relu": lambda: np.maximum(operands[0], low)}[op](), 0
+            return {
+                "minimum": lambda: np.minimum(*operands), "maximum": lambda: np.maximum(*operands),
+                "clip": lambda: np.minimum(np.maximum(operands[0], operands[1]), operands[2]),
+                "relu": lambda: np.maximum(operands[0], low)
+            }[op](), 0
         return NUMPY[op](*operands), 0
 
     single = [a.astype(F32) if dtype in HALF else a for a in operands]
@@ -283,12 +324,15 @@ def elementwise(out, op, row):
         if arity == 1:
             inputs = [[pool], [random_array(dtype, (64,), 0)]]
         elif arity == 2:
-            inputs = [[np.repeat(pool, len(pool)), np.tile(pool, len(pool))], [random_array(dtype, (64,), 0) for _ in range(2)]]
+            inputs = [[np.repeat(pool, len(pool)), np.tile(pool, len(pool))],
+                      [random_array(dtype, (64,), 0) for _ in range(2)]]
         else:
             inputs = [[random_array(dtype, (150,), 0.5) for _ in range(3)]]
         inputs += [shared_random(dtype, arity, shape) for shape in [(), (0, 3), (1,), (7,), (3, 5)]]
         if arity > 1:  # each operand of rank 0 beside the others
-            inputs += [[a if k != j else a.ravel()[0] for j, a in enumerate(shared_random(dtype, arity, (3, 5)))] for k in range(arity)]
+            inputs += [[
+                a if k != j else a.ravel()[0] for j, a in enumerate(shared_random(dtype, arity, (3, 5)))
+            ] for k in range(arity)]
         for operands in inputs:
             result, ulps = evaluate(op, row, dtype, operands)
             result = np.asarray(result).astype(BOOL if row["result"] == "boolean" else dtype)
@@ -320,9 +364,17 @@ def cast(a, to):
 
 def casts(out):
     for source in ALL:
-        near = {F16: [65519, 65520, 65504, -65520, 5.9e-8, 2.9e-8], BF16: [], F32: [3.4e38, 16777217, 2147483648, 0.99], F64: [3.5e38,
-                2147483647.5, -2147483648.5, 9.3e18, 1 + 2**-11 + 2**-40, 65519.999, 1e-46, 254.9, 255.5, -0.9]}.get(source, [])
-        pool = np.concatenate([specials(source), np.array(near, F64).astype(source), random_array(source, (40,), 0)])
+        near = {
+            F16: [65519, 65520, 65504, -65520, 5.9e-8, 2.9e-8], BF16: [],
+            F32: [3.4e38, 16777217, 2147483648, 0.99], F64: [
+                3.5e38, 2147483647.5, -2147483648.5, 9.3e18, 1 + 2**-11 + 2**-40, 65519.999, 1e-46, 254.9,
+                255.5, -0.9
+            ]
+        }.get(source, [])
+        pool = np.concatenate(
+            [specials(source),
+             np.array(near, F64).astype(source),
+             random_array(source, (40,), 0)])
         for target in ALL:
             out_attribute = {"dtype": name_of(target)}
             for a in [pool, pool[-1].reshape(()), np.zeros((0, 3), source), random_array(source, (3, 5))]:
@@ -397,7 +449,8 @@ def reduce(op, a, axes):
         return np.full(shape, 0.0 if op == "sum" else 1.0, a.dtype)
     result = ordered(f, identity, e, a.ndim - 1 in axes)
     exact = getattr(np, op)(e.astype(F64), axis=0)
-    close = np.isclose(result.astype(F64), exact, rtol=1e-4, atol=1e-4 * np.abs(e.astype(F64)).sum(axis=0).max(initial=0))
+    close = np.isclose(result.astype(F64), exact, rtol=1e-4,
+                       atol=1e-4 * np.abs(e.astype(F64)).sum(axis=0).max(initial=0))
     assert (close | ~np.isfinite(exact) | ~np.isfinite(result)).all(), op
     return result.reshape(shape).astype(a.dtype)
 
@@ -408,28 +461,32 @@ def subsets(rank):
 
 def reductions(out, op, row):
     for dtype in row["accepts"]:
-        for shape in [(7,), (3, 5), (2, 3, 5), (4, 1, 3), (130, 33), (130, 9), (129,), (5000,), (300, 2), (2, 4099), (0, 3), (3, 0)]:
+        for shape in [(7,), (3, 5), (2, 3, 5), (4, 1, 3), (130, 33), (130, 9), (129,), (5000,), (300, 2),
+                      (2, 4099), (0, 3), (3, 0)]:
             large = {(5000,): (F32, F16), (2, 4099): (BF16, BOOL), (130, 33): (F32, F64, I32)}
             if dtype not in large.get(shape, ALL):
                 continue
             key = ("reduce", op == "prod" and dtype in FLOATING, dtype, shape)
             if key not in shared:
                 if dtype in FLOATING:
-                    shared[key] = (rng.uniform(0.9, 1.1, shape) * rng.choice([-1, 1], shape)).astype(dtype) if op == "prod" \
+                    near_one = rng.uniform(0.9, 1.1, shape) * rng.choice([-1, 1], shape) if op == "prod" else None
+                    shared[key] = near_one.astype(dtype) if op == "prod" \
                         else random_array(dtype, shape, 0, scale=3)
                 else:
                     shared[key] = random_array(dtype, shape, 0.1)
             a = shared[key]
             for axes in subsets(len(shape)):
                 empty = any(shape[i] == 0 for i in axes)
-                if any(shape[i] == 1 for i in axes) or (op in ("max", "min") and 0 in shape and
-                                                        all(shape[i] != 0 for i in range(len(shape)) if i not in axes)):
+                if any(shape[i] == 1 for i in axes) or (op in ("max", "min") and 0 in shape
+                                                        and all(shape[i] != 0
+                                                                for i in range(len(shape)) if i not in axes)):
                     continue
                 if op in ("max", "min") and empty:
                     continue
                 out.case(op, [a], reduce(op, a, axes), {"axes": list(axes)})
         if dtype in FLOATING:
-            for values in ([1, np.nan, 2], [np.inf, -np.inf, 1], [-0.0, -0.0, -0.0], [0.0, -0.0, 0.0], [-np.inf, -1, -2]):
+            for values in ([1, np.nan, 2], [np.inf, -np.inf, 1], [-0.0, -0.0,
+                                                                  -0.0], [0.0, -0.0, 0.0], [-np.inf, -1, -2]):
                 a = np.array(values, F64).astype(dtype)
                 for b, axes in ((a, (0,)), (np.stack([a, a[::-1]], 1), (0,))):
                     out.case(op, [b], reduce(op, b, axes), {"axes": list(axes)})
@@ -439,12 +496,16 @@ def arg_reductions(out, op):
     for dtype in ALL:
         arrays = [random_array(dtype, shape, 0.3) for shape in [(7,), (3, 5), (2, 3, 5), (130, 3), (0, 3)]]
         if dtype in FLOATING:
-            arrays += [np.array(v, F64).astype(dtype) for v in ([-0.0, 0.0, -0.0], [0.0, -0.0], [1, np.nan, 2, np.nan], [np.inf, np.inf])]
+            arrays += [
+                np.array(v, F64).astype(dtype)
+                for v in ([-0.0, 0.0, -0.0], [0.0, -0.0], [1, np.nan, 2, np.nan], [np.inf, np.inf])
+            ]
         for a in arrays:
             for axis in range(a.ndim):
                 if a.shape[axis] > 0:
                     wide = a.astype(F32) if a.dtype in HALF else a
-                    out.case(op, [a], np.asarray(getattr(np, op)(wide, axis=axis)).astype(I64), {"axis": axis})
+                    out.case(op, [a],
+                             np.asarray(getattr(np, op)(wide, axis=axis)).astype(I64), {"axis": axis})
 
 
 # ---- movement, sources, library
@@ -459,10 +520,13 @@ def movement(out):
         out.case("reshape", [a[:0]], a[:0].reshape(5, 0), {"shape": [5, 0]})
         for axes in [(0, 1, 2), (0, 2, 1), (2, 0, 1), (1, 2, 0), (2, 1, 0)]:
             out.case("transpose", [b], b.transpose(axes), {"axes": list(axes)})
-        for x, shape in [(v, ()), (v, (2, 3)), (v, (0,)), (a[:1], (3, 5)), (a[:, :1], (2, 3, 4)), (a, (2, 3, 5)), (a[:1, :1], (4, 1, 2))]:
+        for x, shape in [(v, ()), (v, (2, 3)), (v, (0,)), (a[:1], (3, 5)), (a[:, :1], (2, 3, 4)),
+                         (a, (2, 3, 5)), (a[:1, :1], (4, 1, 2))]:
             out.case("broadcast_to", [x], np.broadcast_to(x, shape), {"shape": list(shape)})
-        for start, step, shape in [((0, 0), (1, 1), (3, 5)), ((1, 2), (1, 1), (2, 3)), ((2, 4), (-1, -1), (3, 5)), ((2, 4), (-2, -3), (2, 2)),
-                                   ((0, 0), (2, 3), (2, 2)), ((1, 1), (1, 2), (0, 2)), ((0, 3), (1, -3), (1, 2)), ((3, 0), (1, 1), (0, 5))]:
+        for start, step, shape in [((0, 0), (1, 1), (3, 5)), ((1, 2), (1, 1), (2, 3)),
+                                   ((2, 4), (-1, -1), (3, 5)), ((2, 4), (-2, -3), (2, 2)),
+                                   ((0, 0), (2, 3), (2, 2)), ((1, 1), (1, 2), (0, 2)),
+                                   ((0, 3), (1, -3), (1, 2)), ((3, 0), (1, 1), (0, 5))]:
             index = tuple([s + i * t for i in range(n)] for s, t, n in zip(start, step, shape))
             grid = np.ix_(*(np.array(i, int) for i in index))
             attributes = {"start": list(start), "step": list(step)}
@@ -470,14 +534,18 @@ def movement(out):
             part, updated = random_array(dtype, shape), a.copy()
             updated[grid] = part
             out.case("slice_update", [a, part], updated, attributes)
-        for parts, axis in [([a], 0), ([a, a[::-1]], 0), ([a, a[:, :2], a[:, :0]], 1), ([b, b[:, :1]], 1), ([b[:0], b], 0), ([b, b, b], 2)]:
+        for parts, axis in [([a], 0), ([a, a[::-1]], 0), ([a, a[:, :2], a[:, :0]], 1), ([b, b[:, :1]], 1),
+                            ([b[:0], b], 0), ([b, b, b], 2)]:
             out.case("concatenate", parts, np.concatenate(parts, axis), {"axis": axis})
-        for x, low, high in [(a, (1, 0), (0, 2)), (a, (0, 0), (0, 0)), (a[:0], (1, 1), (2, 0)), (b, (1, 2, 3), (3, 2, 1)), (v, (), ())]:
+        for x, low, high in [(a, (1, 0), (0, 2)), (a, (0, 0), (0, 0)), (a[:0], (1, 1), (2, 0)),
+                             (b, (1, 2, 3), (3, 2, 1)), (v, (), ())]:
             framed = np.full([l + n + h for l, n, h in zip(low, x.shape, high)], v, dtype)
             framed[tuple(slice(l, l + n) for l, n in zip(low, x.shape))] = x
             out.case("pad", [x, v], framed, {"low": list(low), "high": list(high)})
-        for x, axes, window, stride, dilation in [(a, (1,), (3,), (1,), (1,)), (a, (1,), (2,), (2,), (3,)), (a, (0, 1), (2, 2), (1, 3), (2, 1)),
-                                                 (b, (2, 1), (2, 3), (1, 1), (2, 1)), (a, (), (), (), ())]:
+        for x, axes, window, stride, dilation in [(a, (1,), (3,), (1,), (1,)),
+                                                  (a, (1,), (2,), (2,), (3,)),
+                                                  (a, (0, 1), (2, 2), (1, 3), (2, 1)),
+                                                  (b, (2, 1), (2, 3), (1, 1), (2, 1)), (a, (), (), (), ())]:
             shape = list(x.shape)
             for i, w, s, d in zip(axes, window, stride, dilation):
                 shape[i] = (x.shape[i] - (w - 1) * d - 1) // s + 1
@@ -490,7 +558,9 @@ def movement(out):
             if len(axes) == 1 and dilation == (1,):
                 theirs = np.lib.stride_tricks.sliding_window_view(x, window, axes)
                 assert np.array_equal(np.nan_to_num(theirs), np.nan_to_num(result))
-            attributes = {"axes": list(axes), "window": list(window), "stride": list(stride), "dilation": list(dilation)}
+            attributes = {
+                "axes": list(axes), "window": list(window), "stride": list(stride), "dilation": list(dilation)
+            }
             out.case("sliding_window", [x], result, attributes)
 
 
@@ -513,7 +583,8 @@ def sources(out):
             out.case("parameter", [a], a, {"index": 0})
         for value in specials(dtype):
             bits = int.from_bytes(np.asarray(value).tobytes(), "little")
-            out.case("constant", [], np.asarray(value, dtype), {"value": bits if bits < 1 << 63 else bits - (1 << 64)})
+            out.case("constant", [], np.asarray(value, dtype),
+                     {"value": bits if bits < 1 << 63 else bits - (1 << 64)})
     for shape, axis in [((5,), 0), ((2, 3), 0), ((2, 3), 1), ((2, 3, 4), 1), ((0, 3), 1), ((1, 1), 0)]:
         extents = [1] * len(shape)
         extents[axis] = shape[axis]
@@ -538,14 +609,16 @@ def convolve(x, w, stride, padding, dilation, groups):
     wide = x.dtype if x.dtype in INTEGER else np.longdouble if x.dtype == F64 else F64
     top, left, bottom, right = padding
     framed = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right))).astype(wide)
-    rows_, columns = ((framed.shape[2 + i] - (w.shape[2 + i] - 1) * dilation[i] - 1) // stride[i] + 1 for i in range(2))
+    rows_, columns = ((framed.shape[2 + i] - (w.shape[2 + i] - 1) * dilation[i] - 1) // stride[i] + 1
+                      for i in range(2))
     result = np.zeros((x.shape[0], w.shape[0], rows_, columns), wide)
     each = w.shape[0] // groups
     for o in range(w.shape[0]):
         first = o // each * w.shape[1]
         for channel, i, j in np.ndindex(*w.shape[1:]):
             r, s = i * dilation[0], j * dilation[1]
-            part = framed[:, first + channel, r:r + (rows_ - 1) * stride[0] + 1:stride[0], s:s + (columns - 1) * stride[1] + 1:stride[1]]
+            part = framed[:, first + channel, r:r + (rows_ - 1) * stride[0] + 1:stride[0],
+                          s:s + (columns - 1) * stride[1] + 1:stride[1]]
             result[:, o] += part * wide_number(w[o, channel, i, j], wide)
     return result.astype(F32).astype(x.dtype) if x.dtype in HALF else result.astype(x.dtype)
 
@@ -557,19 +630,29 @@ def wide_number(value, wide):
 def library(out):
     for dtype in INTEGER + FLOATING:
         ulps = 1 if dtype in FLOATING else 0
+
         def draw(*shape):
-            return random_array(dtype, shape, 0, scale=1) if dtype in FLOATING else random_array(dtype, shape, 0.3)
-        for a, b in [((1, 1), (1, 1)), ((3, 5), (5, 2)), ((7, 13), (13, 11)), ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5)), ((2, 1, 3, 4), (3, 4, 2)),
-                     ((0, 3), (3, 2)), ((2, 0), (0, 3)), ((1, 40), (40, 1))]:
+            return random_array(dtype, shape, 0, scale=1) if dtype in FLOATING else random_array(
+                dtype, shape, 0.3)
+
+        for a, b in [((1, 1), (1, 1)), ((3, 5), (5, 2)), ((7, 13), (13, 11)), ((2, 3, 4), (4, 5)),
+                     ((3, 4), (2, 4, 5)), ((2, 1, 3, 4), (3, 4, 2)), ((0, 3), (3, 2)), ((2, 0), (0, 3)),
+                     ((1, 40), (40, 1))]:
             x, y = draw(*a), draw(*b)
             out.case("matmul", [x, y], product(x, y), ulps=ulps)
         for x, w, stride, padding, dilation, groups in [
-                ((1, 1, 5, 5), (1, 1, 3, 3), (1, 1), (0, 0, 0, 0), (1, 1), 1), ((2, 3, 7, 6), (4, 3, 3, 2), (2, 1), (1, 0, 1, 1), (1, 1), 1),
-                ((1, 4, 6, 6), (6, 2, 3, 3), (1, 2), (2, 1, 0, 1), (2, 1), 2), ((1, 3, 4, 4), (3, 1, 1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 3),
-                ((0, 2, 4, 4), (2, 2, 3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1)]:
+            ((1, 1, 5, 5), (1, 1, 3, 3), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+            ((2, 3, 7, 6), (4, 3, 3, 2), (2, 1), (1, 0, 1, 1), (1, 1), 1),
+            ((1, 4, 6, 6), (6, 2, 3, 3), (1, 2), (2, 1, 0, 1), (2, 1), 2),
+            ((1, 3, 4, 4), (3, 1, 1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 3),
+            ((0, 2, 4, 4), (2, 2, 3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1)
+        ]:
             image, kernel = draw(*x), draw(*w)
-            attributes = {"stride": list(stride), "padding": list(padding), "dilation": list(dilation), "groups": groups}
-            out.case("conv2d", [image, kernel], convolve(image, kernel, stride, padding, dilation, groups), attributes, ulps)
+            attributes = {
+                "stride": list(stride), "padding": list(padding), "dilation": list(dilation), "groups": groups
+            }
+            out.case("conv2d", [image, kernel], convolve(image, kernel, stride, padding, dilation, groups),
+                     attributes, ulps)
 
 
 def main():
