@@ -31,6 +31,7 @@ val exp2_f64(val y) {
   return mul(p, bitcast(scale, dtype::f64));
 }
 
+// for every y but 0
 val general(val x, val y) {
   val const magnitude = abs(x), wide = convert(magnitude, dtype::f64), exponent = convert(y, dtype::f64);
   val const finite = select(lt(magnitude, number(x, INFINITY)), log2_f64(wide), wide);
@@ -44,31 +45,36 @@ val general(val x, val y) {
   val const signed_power =
       bitcast(bor(bitcast(power, dtype::i32), select(odd, sign_bit(x), zero(sign_bit(x)))), dtype::f32);
   val const no_root = band(band(lt(x, zero(x)), lt(number(x, -INFINITY), x)), fraction);
-  val const result = select(no_root, number(x, NAN), signed_power);
-  return select(eq(y, zero(y)), number(x, 1), result);
+  return select(no_root, number(x, NAN), signed_power);
 }
 
+// x to one of the exponents that people write.
+struct special {
+  double exponent;
+  val (*value)(val x);
+};
+constexpr special specials[] = {
+    {0, [](val x) { return number(x, 1); }},
+    {1, [](val x) { return x; }},
+    {2, [](val x) { return mul(x, x); }},
+    {3, [](val x) { return mul(mul(x, x), x); }},
+    {-1, [](val x) { return div(number(x, 1), x); }},
+    // sqrt(-inf) is nan and sqrt(-0) is -0; pow gives inf and 0
+    {0.5,
+     [](val x) { return select(eq(x, number(x, -INFINITY)), number(x, INFINITY), sqrt(add(x, zero(x)))); }},
+};
+
 val pow_f32(val x, val y) {
-  val const square = mul(x, x);
-  struct special {
-    double exponent;
-    val value;
-  };
-  // sqrt(-inf) is nan and sqrt(-0) is -0; pow gives inf and 0
-  val const root = select(eq(x, number(x, -INFINITY)), number(x, INFINITY), sqrt(add(x, zero(x))));
-  val r{};
-  for (auto const& [exponent, value] :
-       {special{0, number(x, 1)}, special{1, x}, special{2, square}, special{3, mul(square, x)},
-        special{-1, div(number(x, 1), x)}, special{0.5, root}}) {
-    val const taken = eq(y, number(y, exponent));
-    if (y.in->at(y.id).code == kop::const_) {
-      if (taken.in->at(taken.id).bits != 0) return value;
-      continue;
-    }
-    if (!r.in) r = general(x, y);
-    if (exponent != 0) r = select(taken, value, r);
+  instruction const exponent = y.in->at(y.id);
+  if (exponent.code == kop::const_) {
+    for (auto const& s : specials)
+      if (std::bit_cast<float>(static_cast<std::uint32_t>(exponent.bits)) == static_cast<float>(s.exponent))
+        return s.value(x);
+    return general(x, y);
   }
-  return r.in ? r : general(x, y);
+  val r = general(x, y);
+  for (auto const& s : specials) r = select(eq(y, number(y, s.exponent)), s.value(x), r);
+  return r;
 }
 
 val pow_integer(val x, val y) {
