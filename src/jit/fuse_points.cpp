@@ -202,12 +202,12 @@ coordinates point_space::reshaped(coordinates const& c, reprise::shape const& fr
   }
 }
 
-// A guard is needed only where the element could lie outside of the array.
+// A guard is needed only where the element could lie outside of the array, or where it has to be 0 outside.
 point_id point_space::load(node_id n, coordinates const& c, guard_id g) {
   ir::node const& at = program_->nodes[n];
   point p{.kind = point_kind::load, .node = without_reshapes(*program_, n), .index = flat(c, at.shape)};
   range const r = arena_.bounds(p.index);
-  if (r.low < 0 || r.high >= at.shape.size()) p.guard = g;
+  if (zero_outside_ || r.low < 0 || r.high >= at.shape.size()) p.guard = g;
   return intern(p);
 }
 
@@ -434,6 +434,7 @@ std::optional<point_id> point_space::pull(node_id n, coordinates const& c, point
   marker const before = mark();
   old_points_ = points_.size();
   shared_ = refused_ = false;
+  zero_outside_ = guard != no_guard;
   std::vector<frame> stack;
   std::optional<point_id> value = enter({n, c, guard}, policy, stack);
   while (!refused_ && (!stack.empty() || !value)) {

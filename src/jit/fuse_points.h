@@ -92,7 +92,7 @@ class point_space {
   coordinates reshaped(coordinates const& c, reprise::shape const& from, reprise::shape const& to);
   index_id flat(coordinates const& c, reprise::shape const& s);
 
-  // nullopt when the policy refused; the space is then as before.
+  // nullopt when the policy refused; the space is then as before. Under a guard, elements are 0 where it is false.
   std::optional<point_id> pull(ir::node_id n, coordinates const& c, point_policy& policy,
                                guard_id guard = no_guard);
   // `parent` and low <= e <= high.
@@ -167,7 +167,7 @@ class point_space {
   std::unordered_map<ir::node_id, int> row_level_;
   std::int64_t cost_ = 0;
   std::size_t old_points_ = 0;
-  bool shared_ = false, refused_ = false;
+  bool shared_ = false, refused_ = false, zero_outside_ = false;
 };
 
 }  // namespace reprise::jit
