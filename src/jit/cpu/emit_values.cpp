@@ -71,19 +71,46 @@ Value* values::to_memory(dtype t, Value* v) const {
 
 Value* values::half_to_f32(dtype from, Value* v) {
   llvm::Type* const f32 = shaped(type(dtype::f32), v);
-  if (from == dtype::f16) return b_.CreateFPExt(b_.CreateBitCast(v, shaped(b_.getHalfTy(), v)), f32);
+  if (from == dtype::f16 && host_.converts_halves)
+    return b_.CreateFPExt(b_.CreateBitCast(v, shaped(b_.getHalfTy(), v)), f32);
   Value* const wide = b_.CreateZExt(v, shaped(b_.getInt32Ty(), v));
-  return b_.CreateBitCast(b_.CreateShl(wide, integer(wide, 16)), f32);
+  if (from == dtype::bf16) return b_.CreateBitCast(b_.CreateShl(wide, integer(wide, 16)), f32);
+  // The exponent moves by 112, of infinities and nan twice; a denormal is a whole number of 2^-24.
+  Value* const magnitude = b_.CreateAnd(wide, integer(wide, 0x7fff));
+  Value* const sign = b_.CreateShl(b_.CreateAnd(wide, integer(wide, 0x8000)), integer(wide, 16));
+  Value* const normal = b_.CreateAdd(b_.CreateShl(magnitude, integer(wide, 13)), integer(wide, 112 << 23));
+  Value* const special = b_.CreateAdd(normal, integer(wide, 112 << 23));
+  Value* const tiny = b_.CreateBitCast(
+      b_.CreateFMul(b_.CreateSIToFP(magnitude, f32), number(v, dtype::f32, 0x1p-24)), wide->getType());
+  Value* const finite = b_.CreateSelect(b_.CreateICmpULT(magnitude, integer(wide, 0x400)), tiny, normal);
+  Value* const bits = b_.CreateSelect(b_.CreateICmpULT(magnitude, integer(wide, 0x7c00)), finite, special);
+  return b_.CreateBitCast(b_.CreateOr(bits, sign), f32);
 }
 
 Value* values::f32_to_half(dtype to, Value* v) {
   llvm::Type* const bits16 = shaped(b_.getInt16Ty(), v);
-  if (to == dtype::f16) return b_.CreateBitCast(b_.CreateFPTrunc(v, shaped(b_.getHalfTy(), v)), bits16);
+  if (to == dtype::f16 && host_.converts_halves)
+    return b_.CreateBitCast(b_.CreateFPTrunc(v, shaped(b_.getHalfTy(), v)), bits16);
+  Value* const isnan = b_.CreateFCmpUNO(v, v);
   Value* const bits = b_.CreateBitCast(v, shaped(b_.getInt32Ty(), v));
+  if (to == dtype::f16) {
+    // What is below 2^-14 gets its rounding from an addition of 0.5, whose last place is 2^-24.
+    Value* const magnitude = b_.CreateAnd(bits, integer(bits, 0x7fffffff));
+    Value* const sign = b_.CreateAnd(b_.CreateLShr(bits, integer(bits, 16)), integer(bits, 0x8000));
+    Value* const sum = b_.CreateFAdd(b_.CreateBitCast(magnitude, v->getType()), number(v, dtype::f32, 0.5));
+    Value* const tiny = b_.CreateSub(b_.CreateBitCast(sum, bits->getType()), integer(bits, 0x3f000000));
+    Value* const moved = b_.CreateSub(magnitude, integer(bits, 112 << 23));
+    Value* const odd = b_.CreateAnd(b_.CreateLShr(moved, integer(bits, 13)), integer(bits, 1));
+    Value* const normal =
+        b_.CreateLShr(b_.CreateAdd(b_.CreateAdd(moved, odd), integer(bits, 0xfff)), integer(bits, 13));
+    Value* r = b_.CreateSelect(b_.CreateICmpULT(magnitude, integer(bits, 0x38800000)), tiny, normal);
+    r = b_.CreateSelect(b_.CreateICmpULT(magnitude, integer(bits, 0x477ff000)), r, integer(bits, 0x7c00));
+    r = b_.CreateSelect(isnan, integer(bits, 0x7e00), r);
+    return b_.CreateTrunc(b_.CreateOr(r, sign), bits16);
+  }
   Value* const odd = b_.CreateAnd(b_.CreateLShr(bits, integer(bits, 16)), integer(bits, 1));
   Value* const rounded =
       b_.CreateLShr(b_.CreateAdd(bits, b_.CreateAdd(odd, integer(bits, 0x7fff))), integer(bits, 16));
-  Value* const isnan = b_.CreateFCmpUNO(v, v);
   return b_.CreateTrunc(b_.CreateSelect(isnan, integer(bits, 0x7fc0), rounded), bits16);
 }
 

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 
 #include "reprise/error.h"
 
@@ -90,8 +91,9 @@ std::vector<host_symbol> host_symbols() {
           {"memmove", address_of(static_cast<void* (*)(void*, void const*, std::size_t)>(&std::memmove))}};
 }
 
-[[noreturn]] void refuse(llvm::Error e) {
-  throw format_error("compiled code does not link: " + llvm::toString(std::move(e)));
+[[noreturn]] void refuse(llvm::Error e, std::string const& why = {}) {
+  throw format_error("compiled code does not link: " + llvm::toString(std::move(e)) +
+                     (why.empty() ? "" : ": " + why));
 }
 
 }  // namespace
@@ -101,6 +103,8 @@ struct linker::session {
   orc::ObjectLinkingLayer layer;
   orc::JITDylib* host = nullptr;
   std::atomic<std::uint64_t> next{0};
+  std::mutex lock;
+  std::string why;  // of the last failure
 
   static std::unique_ptr<orc::ExecutorProcessControl> process() {
     auto epc = orc::SelfExecutorProcessControl::Create(std::make_shared<orc::SymbolStringPool>());
@@ -109,8 +113,11 @@ struct linker::session {
   }
 
   session() : es(process()), layer(es, es.getExecutorProcessControl().getMemMgr()) {
-    // A link that fails is reported by the lookup; nothing goes to stderr.
-    es.setErrorReporter([](llvm::Error e) { llvm::consumeError(std::move(e)); });
+    // Why a link fails is told here, that it failed by the lookup; nothing goes to stderr.
+    es.setErrorReporter([this](llvm::Error e) {
+      std::lock_guard const hold(lock);
+      why = llvm::toString(std::move(e));
+    });
     host = &es.createBareJITDylib("host");
     orc::SymbolMap symbols;
     for (auto const& s : host_symbols())
@@ -122,28 +129,20 @@ struct linker::session {
   }
 };
 
-namespace {
-
-class dylib final : public loaded_code {
- public:
-  dylib(std::shared_ptr<void> keep, orc::ExecutionSession& es, orc::JITDylib& jd)
-      : keep_(std::move(keep)), es_(es), jd_(jd) {}
-  ~dylib() override {
-    if (auto e = es_.removeJITDylib(jd_)) llvm::consumeError(std::move(e));
+struct linker::library final : loaded_code {
+  library(std::shared_ptr<session> in, orc::JITDylib& code) : in(std::move(in)), code(code) {}
+  ~library() override {
+    if (auto e = in->es.removeJITDylib(code)) llvm::consumeError(std::move(e));
   }
   void* address(std::string const& symbol) override {
-    auto found = es_.lookup({&jd_}, es_.intern(symbol));
-    if (!found) refuse(found.takeError());
-    return found->getAddress().toPtr<void*>();
+    auto found = in->es.lookup({&code}, in->es.intern(symbol));
+    if (found) return found->getAddress().toPtr<void*>();
+    std::lock_guard const hold(in->lock);
+    refuse(found.takeError(), in->why);
   }
-
- private:
-  std::shared_ptr<void> keep_;
-  orc::ExecutionSession& es_;
-  orc::JITDylib& jd_;
+  std::shared_ptr<session> in;
+  orc::JITDylib& code;
 };
-
-}  // namespace
 
 linker::linker() : session_(std::make_shared<session>()) {}
 linker::~linker() = default;
@@ -152,7 +151,7 @@ std::unique_ptr<loaded_code> linker::load(std::span<std::vector<std::byte> const
   auto& s = *session_;
   auto& jd = s.es.createBareJITDylib("code." + std::to_string(s.next++));
   jd.addToLinkOrder(*s.host);
-  auto code = std::make_unique<dylib>(session_, s.es, jd);
+  auto code = std::make_unique<library>(session_, jd);
   for (auto const& o : objects) {
     llvm::StringRef const bytes(reinterpret_cast<char const*>(o.data()), o.size());
     if (auto e = s.layer.add(jd, llvm::MemoryBuffer::getMemBufferCopy(bytes, "object"))) refuse(std::move(e));

@@ -26,6 +26,7 @@ class linker {
 
  private:
   struct session;
+  struct library;
   std::shared_ptr<session> session_;
 };
 

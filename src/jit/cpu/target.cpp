@@ -97,6 +97,7 @@ target detect(int most_lanes) {
     features.AddFeature(name, allowed);
   }
   t.features = features.getString();
+  t.converts_halves = has(t.features, "f16c");
   return t;
 }
 

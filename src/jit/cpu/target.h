@@ -19,6 +19,8 @@ struct target {
   std::string features;  // what may be used, complete: "+avx512f,-amx-tile,..."
   int lanes = 4;         // binary32 values of one vector register: 16, 8 or 4
 
+  bool converts_halves = false;  // binary16 to binary32 and back is an instruction
+
   int register_bytes() const { return lanes * 4; }
   std::string description() const;
   friend bool operator==(target const&, target const&) = default;
