@@ -1,6 +1,5 @@
 // The elementary functions that kernels compute, against the true value in f64, within the ulps of their
-// rows: arguments spread over all bit patterns, and those where functions go wrong. (All 2^32 arguments have
-// been tried; this is a sample.)
+// rows: a sample of arguments spread over all bit patterns, and those where functions go wrong.
 #include <algorithm>
 #include <random>
 
