@@ -66,8 +66,10 @@ compiled_kernels compile_kernels(jit::plan const& p, std::span<std::uint32_t con
           llvm::LLVMContext c;
           llvm::Module m("kernels", c);
           prepare(m, j.host);
-          for (auto k : j.shares[n])
+          for (auto k : j.shares[n]) {
+            jit::verify(j.p.kernels[k]);  // costs nothing beside compiling it
             j.result.launches[k] = emit(j.p.kernels[k], symbol_of(j.p, k), j.host, m);
+          }
           j.result.objects[n] = compile(m, j.host);
         } catch (...) { j.failures[n] = std::current_exception(); }
       }
