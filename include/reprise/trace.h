@@ -317,14 +317,22 @@ class bound_argument {
       std::is_lvalue_reference_v<A> && !std::is_const_v<std::remove_reference_t<A>>;
 
  public:
-  bound_argument(A&& a, call& c) : caller_(&a) {
+  // Made in place from one argument, as an element of a tuple: its address is known to the call.
+  struct source {
+    std::remove_reference_t<A>* object;
+    call* c;
+  };
+  explicit bound_argument(source s) : caller_(s.object) {
+    [[maybe_unused]] call& c = *s.c;
     if constexpr (maps) {
       static char const tag = 0;
       shared_ = static_cast<object*>(c.shared_object(caller_, &tag, &temporary_));
-      if (shared_ == &temporary_) to_mapped<plain>(a, temporary_, c);
+      if (shared_ == &temporary_) to_mapped<plain>(*caller_, temporary_, c);
       if constexpr (std::derived_from<object, array_base>) before_ = shared_->reference();
     }
   }
+  bound_argument(bound_argument const&) = delete;
+  bound_argument& operator=(bound_argument const&) = delete;
   decltype(auto) value() {
     if constexpr (maps) {
       if constexpr (!std::is_lvalue_reference_v<A>) return std::move(*shared_);
@@ -383,7 +391,7 @@ auto perform(F& f, A&&... a) {
   using plain = std::remove_cvref_t<F>;
   static_assert(check_callable<plain>());
   call c(&callable_key<plain>::tag, target_of<plain>(f), stateless_callable<plain>);
-  std::tuple<bound_argument<A>...> bound{bound_argument<A>(std::forward<A>(a), c)...};
+  std::tuple<bound_argument<A>...> bound(typename bound_argument<A>::source{&a, &c}...);
   auto each = [&](auto&& fn) { std::apply([&](auto&... b) { (fn(b), ...); }, bound); };
   auto body = [&]() -> decltype(auto) {
     return std::apply([&](auto&... b) -> decltype(auto) { return std::invoke(f, b.value()...); }, bound);

@@ -179,8 +179,8 @@ TEST(Array, ErrorsSayOperationShapesAndLine) {
     a + b;
     FAIL();
   } catch (argument_error const& e) {
-    EXPECT_THAT(e.what(), testing::AllOf(testing::HasSubstr("add"), testing::HasSubstr("(3)"),
-                                         testing::HasSubstr("(2)"), testing::HasSubstr("array_test.cpp:")));
+    EXPECT_THAT(e.what(), testing::AllOf(testing::HasSubstr("add"), testing::HasSubstr("(3,)"),
+                                         testing::HasSubstr("(2,)"), testing::HasSubstr("array_test.cpp:")));
   }
   try {
     matmul(array<float>{{1, 2}}, array<float>{{1, 2}});
