@@ -149,7 +149,8 @@ record::prepared runtime::prepare(ir::program const& p, record::tally& t, std::v
     try {
       std::vector<ir::node_id> constants;
       for (std::uint32_t i : lifted) constants.push_back(s.constants[i]);
-      auto made = make(constants.empty() ? p : ir::canonical(ir::lift(p, constants)), why, t, reasons);
+      auto made = make(constants.empty() ? p : ir::canonical(ir::lift(p, constants), ir::constants::apart),
+                       why, t, reasons);
       made->lifted = lifted.size();
       promise.set_value(made);
       result.code = made;

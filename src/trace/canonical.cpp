@@ -12,7 +12,8 @@ namespace {
 
 class walk {
  public:
-  walk(program const& from, int depth) : from_(from), depth_(depth), number_(from.nodes.size(), no_node) {
+  walk(program const& from, constants how, int depth)
+      : from_(from), how_(how), depth_(depth), number_(from.nodes.size(), no_node) {
     if (depth > max_nesting) throw argument_error("P10: regions are nested more than 64 deep");
     out_.parameters = from.parameters;
     line_.resize(from.lines.size());
@@ -64,11 +65,13 @@ class walk {
     std::vector<program> nested;
     std::string nested_key;
     for (std::uint32_t i = 0; i < copy.region_count; ++i) {
-      nested.push_back(walk(from_.regions[copy.first_region + i], depth_ + 1).run());
+      nested.push_back(walk(from_.regions[copy.first_region + i], how_, depth_ + 1).run());
       nested_key += key_bytes(nested.back());
     }
     value_table::candidate const c{copy.code, copy.type, operands_, from_.attributes_of(n), nested_key};
-    if (node_id const same = table_.find(out_, c); same != no_node) return same;
+    bool const merges = copy.code != op::constant || how_ == constants::merged;
+    if (merges)
+      if (node_id const same = table_.find(out_, c); same != no_node) return same;
 
     copy.first_operand = static_cast<std::uint32_t>(out_.operands.size());
     copy.first_attribute = static_cast<std::uint32_t>(out_.attributes.size());
@@ -79,7 +82,7 @@ class walk {
     for (program& region : nested) out_.regions.push_back(std::move(region));
     out_.nodes.push_back(copy);
     node_id const number = static_cast<node_id>(out_.nodes.size() - 1);
-    table_.insert(number, c);
+    if (merges) table_.insert(number, c);
     return number;
   }
 
@@ -93,6 +96,7 @@ class walk {
   }
 
   program const& from_;
+  constants how_;
   int depth_;
   std::vector<node_id> number_;  // of each node in the new program
   program out_;
@@ -104,6 +108,6 @@ class walk {
 
 }  // namespace
 
-program canonical(program const& p) { return walk(p, 0).run(); }
+program canonical(program const& p, constants how) { return walk(p, how, 0).run(); }
 
 }  // namespace reprise::ir

@@ -235,7 +235,7 @@ bool depart(tape& t, std::span<value* const> wanted, departure& d) {
   hold.unlock();
 
   d.inputs = std::move(e.inputs);
-  d.program = ir::canonical(e.program);
+  d.program = ir::canonical(e.program, ir::constants::apart);
   // Several values may be one node once duplicates are merged: it is computed and stored once.
   std::vector<ir::result> unique;
   for (ir::result const& r : d.program.results) {
