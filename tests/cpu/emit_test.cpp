@@ -311,5 +311,46 @@ TEST(emit, quotients_and_remainders_in_places) {
   expect_interpreted(all);
 }
 
+// out[r, i] = in[i, r] + r: rows are done in blocks, whose ends are ragged.
+TEST(emit, transposes) {
+  std::vector<built> all;
+  for (dtype t : {dtype::f32, dtype::f64, dtype::u8})
+    for (std::int64_t rows : {2, 15, 16, 33})
+      for (std::int64_t columns : {3, 16, 31, 32, 33, 100, 300}) {
+        built b(std::string("transpose_") + name_of(t) + "_" + std::to_string(rows) + "_" +
+                    std::to_string(columns),
+                {2, rows}, columns);
+        auto& x = b.k.index;
+        auto const across = x.add(x.mul(x.add(x.mul(b.var(0), columns), b.inner()), rows), b.var(1));
+        auto const in = b.buffer(t, values(t, 2 * rows * columns, 1)), out = b.output(t, 2 * rows * columns),
+                   back = b.output(t, 2 * rows * columns);
+        b.begin(columns);
+        auto const v = b.load(in, across);
+        b.store(out, b.flat(), b.op(kop::add, t, v, b.op(kop::convert, t, b.index(b.var(1)))));
+        b.store(back, across, v);
+        all.push_back(std::move(b));
+      }
+  expect_interpreted(all);
+}
+
+// Large results go past the caches, when they are aligned and nothing of them is read.
+TEST(emit, large_results) {
+  std::vector<built> all;
+  for (std::int64_t n : {std::int64_t{3} << 20, (std::int64_t{3} << 20) + 1}) {
+    built b("large_" + std::to_string(n), {}, n);
+    auto const x = b.buffer(dtype::f32, values(dtype::f32, n, 1)),
+               kept = b.buffer(dtype::f32, values(dtype::f32, n, 0)), out = b.output(dtype::f32, n),
+               flags = b.output(dtype::boolean, n);
+    b.k.buffers[kept].written = true;
+    b.begin(n);
+    auto const v = b.load(x, b.inner()), w = b.op(kop::sub, dtype::f32, v, b.load(kept, b.inner()));
+    b.store(out, b.inner(), w);
+    b.store(kept, b.inner(), b.op(kop::neg, dtype::f32, w));
+    b.store(flags, b.inner(), b.op(kop::lt, dtype::boolean, v, w));
+    all.push_back(std::move(b));
+  }
+  expect_interpreted(all, cpu::detect());
+}
+
 }  // namespace
 }  // namespace reprise::test

@@ -1,5 +1,6 @@
 #include "jit/cpu/emit.h"
 
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
 
@@ -15,6 +16,12 @@ using jit::kop;
 using jit::value_id;
 
 namespace {
+
+// Inner indices of a unit where a row is cut, and the rows of a unit where memory goes across them: a line of
+// the cache that a row brings is used up by the next rows before it is gone.
+constexpr std::int64_t plain_chunk = 2048, crossing_chunk = 32, row_block = 16;
+// Arrays of a kernel above this are not in a cache afterwards.
+constexpr std::int64_t streaming_bytes = std::int64_t{32} << 20;
 
 bool is_store(kop code) { return code == kop::store || code == kop::store_local; }
 
@@ -221,56 +228,128 @@ void emitter::decode(Value* unit, std::span<std::uint32_t const> loops,
   }
 }
 
+// Whether an element's neighbour in memory belongs to the next row of the grid, as in a transpose.
+bool emitter::crosses_rows() {
+  if (k_.grid.empty()) return false;
+  auto const last = static_cast<std::uint32_t>(k_.grid.size() - 1);
+  for (auto const& i : k_.phases[0].body) {
+    if (i.code != kop::load && i.code != kop::store) continue;
+    auto const along = k_.index.stride(i.index, inner_), across = k_.index.stride(i.index, last);
+    if (along && across && std::abs(*along) >= 8 && *across != 0 && std::abs(*across) < 8) return true;
+  }
+  return false;
+}
+
+// Results that will not fit in the caches beside what is read, and that nothing here reads.
+std::vector<std::uint32_t> emitter::streamed_buffers() {
+  std::int64_t bytes = 0;
+  for (auto const& b : k_.buffers) bytes += b.elements * size_of(b.type);
+  if (bytes < streaming_bytes) return {};
+  std::vector<std::uint32_t> streamed;
+  for (std::uint32_t n = 0; n < k_.buffers.size(); ++n) {
+    bool stored = false, loaded = false;
+    for (auto const& i : k_.phases[0].body) {
+      stored |= i.code == kop::store && i.slot == n && i.guard == jit::no_value;
+      loaded |= i.code == kop::load && i.slot == n;
+    }
+    if (stored && !loaded) streamed.push_back(n);
+  }
+  return streamed;
+}
+
 void emitter::emit_along_inner() {
+  bool const elementwise = k_.phases.size() == 1 && k_.phases[0].reductions.empty() && k_.locals.empty();
+  std::int64_t const last = k_.grid.empty() ? 1 : k_.grid.back();
+  if (elementwise) {
+    bool const crossing = crosses_rows();
+    block_rows_ = crossing ? std::min(row_block, last) : 1;
+    chunk_ = crossing ? crossing_chunk : plain_chunk;
+    if (k_.phases[0].extent <= chunk_) chunk_ = 0;
+  }
+  std::int64_t const chunks = chunk_ == 0 ? 1 : ceil_div(k_.phases[0].extent, chunk_);
+  units_ = k_.points() / last * ceil_div(last, block_rows_) * chunks;
+  auto all_units = [&] {
+    loop(f_->getArg(0), f_->getArg(1), 1, {}, [&](Value* unit, carried const&) {
+      std::vector<std::uint32_t> loops;
+      std::vector<std::int64_t> counts;
+      for (std::uint32_t g = 0; g < k_.grid.size(); ++g) {
+        loops.push_back(g);
+        counts.push_back(g + 1 == k_.grid.size() ? ceil_div(last, block_rows_) : k_.grid[g]);
+      }
+      loops.push_back(inner_);
+      counts.push_back(chunks);
+      decode(unit, loops, counts);
+      Value* const chunk = variables_[inner_];
+      if (block_rows_ == 1) {
+        unit_along_inner(chunk);
+        return carried{};
+      }
+      auto const row = static_cast<std::uint32_t>(k_.grid.size() - 1);
+      Value* const first = scaled(variables_[row], block_rows_);
+      Value* end = b_.CreateAdd(first, b_.getInt64(static_cast<std::uint64_t>(block_rows_)));
+      if (last % block_rows_ != 0)
+        end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end,
+                                       b_.getInt64(static_cast<std::uint64_t>(last)));
+      loop(
+          first, end, 1, {},
+          [&](Value* r, carried const&) {
+            variables_[row] = r;
+            unit_along_inner(chunk);
+            return carried{};
+          },
+          true);
+      return carried{};
+    });
+  };
+  auto const streamed = elementwise ? streamed_buffers() : std::vector<std::uint32_t>{};
+  if (streamed.empty()) return all_units();
+  Value* together = b_.getInt64(0);
+  for (auto n : streamed) together = b_.CreateOr(together, b_.CreatePtrToInt(buffers_[n], b_.getInt64Ty()));
+  Value* const aligned = b_.CreateICmpEQ(b_.CreateAnd(together, b_.getInt64(63)), b_.getInt64(0));
+  when_else(
+      aligned,
+      [&] {
+        streams_ = true;
+        all_units();
+        streams_ = false;
+        b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+      },
+      all_units);
+}
+
+// All phases at one point of the grid, or one chunk of its only loop.
+void emitter::unit_along_inner(Value* chunk) {
   int const most_lanes = kernel_lanes(k_, host_);
-  std::int64_t const points = k_.points();
-  bool const chunked = k_.phases.size() == 1 && k_.phases[0].reductions.empty() && k_.locals.empty() &&
-                       k_.phases[0].extent > chunk_elements;
-  std::int64_t const chunks = chunked ? ceil_div(k_.phases[0].extent, chunk_elements) : 1;
-  units_ = points * chunks;
-  auto const locals_at = scratch_at_;
-  loop(f_->getArg(0), f_->getArg(1), 1, {}, [&](Value* unit, carried const&) {
-    std::vector<std::uint32_t> loops;
-    std::vector<std::int64_t> counts;
-    for (std::uint32_t g = 0; g < k_.grid.size(); ++g) {
-      loops.push_back(g);
-      counts.push_back(k_.grid[g]);
+  auto const locals_end = scratch_at_;
+  for (auto const& p : k_.phases) {
+    scratch_at_ = locals_end;
+    vectors_ = tile_ = 1;
+    lanes_ = lanes_for(most_lanes, p.extent);
+    lane_variable_ = p.extent > 1 ? inner_ : no_variable;
+    Value *start = b_.getInt64(0), *stop = b_.getInt64(static_cast<std::uint64_t>(p.extent));
+    if (chunk_ != 0) {
+      start = scaled(chunk, chunk_);
+      Value* const end = b_.CreateAdd(start, b_.getInt64(static_cast<std::uint64_t>(chunk_)));
+      stop = p.extent % chunk_ == 0 ? end : b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, stop, end);
     }
-    loops.push_back(inner_);
-    counts.push_back(chunks);
-    decode(unit, loops, counts);
-    Value* const chunk = variables_[inner_];
-    for (auto const& p : k_.phases) {
-      scratch_at_ = locals_at;
-      vectors_ = tile_ = 1;
-      lanes_ = lanes_for(most_lanes, p.extent);
-      lane_variable_ = p.extent > 1 ? inner_ : no_variable;
-      Value *start = b_.getInt64(0), *stop = b_.getInt64(static_cast<std::uint64_t>(p.extent));
-      if (chunked) {
-        start = b_.CreateMul(chunk, b_.getInt64(chunk_elements));
-        Value* const end = b_.CreateAdd(start, b_.getInt64(chunk_elements));
-        if (p.extent % chunk_elements != 0) stop = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, stop, end);
-        else stop = end;
-      }
-      begin_phase(p);
-      if (p.extent == 0) {
-        for (auto const& r : p.reductions) leave(r, 0, 0, empty(r));
-        continue;
-      }
-      row_level();
-      if (!p.reductions.empty()) reductions_along_inner();
-      else if (p.extent == 1) loop_level();
-      else elementwise_loop(start, stop, !chunked);
+    begin_phase(p);
+    if (p.extent == 0) {
+      for (auto const& r : p.reductions) leave(r, 0, 0, empty(r));
+      continue;
     }
-    return carried{};
-  });
+    row_level();
+    if (!p.reductions.empty()) reductions_along_inner();
+    else if (p.extent == 1) loop_level();
+    else elementwise_loop(start, stop, chunk_ == 0);
+  }
+  scratch_at_ = locals_end;
 }
 
 // Vectors by fours, by ones, and what is left under a mask.
 void emitter::elementwise_loop(Value* start, Value* stop, bool whole) {
   std::int64_t const n = phase_->extent;
   int unroll = heaviness() <= 12 ? 4 : heaviness() <= 32 ? 2 : 1;
-  while (unroll > 1 && n < 2 * unroll * lanes_) unroll /= 2;
+  while (unroll > 1 && (n < 2 * unroll * lanes_ || (chunk_ != 0 && chunk_ < unroll * lanes_))) unroll /= 2;
   std::int64_t const wide = static_cast<std::int64_t>(unroll) * lanes_;
   auto rounded = [&](std::int64_t to) -> Value* {
     if (whole) return b_.getInt64(static_cast<std::uint64_t>(n / to * to));
@@ -303,11 +382,13 @@ void emitter::elementwise_loop(Value* start, Value* stop, bool whole) {
 void emitter::emit_along_grid() {
   std::int64_t const last = k_.grid.back();
   auto const lane_loop = static_cast<std::uint32_t>(k_.grid.size() - 1);
+  lane_variable_ = lane_loop;
   lanes_ = lanes_for(kernel_lanes(k_, host_), last);
   std::int64_t const vectors_in_all = ceil_div(last, lanes_);
   bool const contract = contracts(k_);
   bool const tiled = k_.tile > 1 && k_.tile_loop != lane_loop;
-  int const tile = tiled ? static_cast<int>(std::min(k_.tile, k_.grid[k_.tile_loop])) : 1;
+  tile_variable_ = tiled ? k_.tile_loop : no_variable;
+  int tile = tiled ? static_cast<int>(std::min(k_.tile, k_.grid[k_.tile_loop])) : 1;
   int body = 0;
   for (auto const& p : k_.phases) {
     phase_ = &p;
@@ -319,6 +400,12 @@ void emitter::emit_along_grid() {
     vectors = std::clamp((registers - 6) / tile, 1, 4);
     if (!tiled && k_.tile > 1) vectors = std::clamp<std::int64_t>(k_.tile / lanes_, 1, 8);
     vectors = std::min(vectors, vectors_in_all);
+    // All taps of a convolution as straight code, rather than a larger tile.
+    for (auto const& p : k_.phases) {
+      begin_phase(p);
+      if (p.reductions.empty() || !divides_inner() || p.extent > most_unrolled) continue;
+      while (tile > 1 && p.extent * tile * vectors > most_unrolled) tile /= 2;
+    }
   } else {
     vectors = body <= 12 ? 4 : body <= 32 ? 2 : 1;
     // Enough units to share.
@@ -345,8 +432,6 @@ void emitter::emit_along_grid() {
   }
   units_ = 1;
   for (auto c : counts) units_ *= c;
-  lane_variable_ = lane_loop;
-  tile_variable_ = tiled ? k_.tile_loop : no_variable;
   auto const locals_at = scratch_at_;
   loop(f_->getArg(0), f_->getArg(1), 1, {}, [&](Value* unit, carried const&) {
     decode(unit, loops, counts);

@@ -33,6 +33,17 @@ unsigned emitter::dependences(index_id e) {
   return d;
 }
 
+bool emitter::divides_inner() {
+  for (auto const& i : phase_->body) {
+    if (i.code != jit::kop::load && i.code != jit::kop::index) continue;
+    for (jit::term t : k_.index.at(i.index).terms)
+      if (k_.index.atoms()[t.atom].kind != atom_kind::variable &&
+          (dependences_of_atom(t.atom) & dependence::inner) != 0)
+        return true;
+  }
+  return false;
+}
+
 std::int64_t emitter::alignment(index_id e) {
   auto const& x = k_.index.at(e);
   std::int64_t known = x.constant;

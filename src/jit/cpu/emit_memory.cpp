@@ -173,8 +173,18 @@ void emitter::store(jit::instruction const& i, int t, int v) {
   Value* value = ops_.to_memory(type, vector(i.a, t, v));
   Value* mask = mask_of(i, t, v);
   if (!a.where.spread && a.where.stride == 1) {
-    if (mask) b_.CreateMaskedStore(value, a.first, align, mask);
-    else b_.CreateAlignedStore(value, a.first, align);
+    if (mask) {
+      b_.CreateMaskedStore(value, a.first, align, mask);
+    } else if (streams_ && !a.local && alignment(i.index) % lanes_ == 0) {
+      // The buffer starts a line of the cache, and lane 0 is a whole number of vectors behind.
+      auto const bytes = static_cast<std::uint64_t>(lanes_) * static_cast<std::uint64_t>(size_of(type));
+      auto* const past =
+          b_.CreateAlignedStore(value, a.first, llvm::Align(std::min<std::uint64_t>(bytes, 64)));
+      auto* const one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
+      past->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(b_.getContext(), {one}));
+    } else {
+      b_.CreateAlignedStore(value, a.first, align);
+    }
     return;
   }
   if (!a.where.spread && a.where.stride == -1) {

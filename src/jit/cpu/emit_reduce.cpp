@@ -21,7 +21,16 @@ dtype emitter::operand_type(jit::reduction const& r) const {
   return is_half(t) ? dtype::f32 : t == dtype::boolean ? dtype::u8 : t;
 }
 
-accumulator emitter::identity(jit::reduction const& r) {
+// Of an index: 32 bits where they suffice.
+llvm::IntegerType* emitter::index_type() {
+  return phase_->extent < INT32_MAX ? b_.getInt32Ty() : b_.getInt64Ty();
+}
+
+llvm::Constant* emitter::behind_all() {
+  return llvm::ConstantInt::get(index_type(), llvm::APInt::getSignedMaxValue(index_type()->getBitWidth()));
+}
+
+accumulator emitter::identity(jit::reduction const& r, Value* first) {
   dtype const t = operand_type(r);
   llvm::Type* const type = ops_.type(t);
   auto lowest = [&](bool low) -> llvm::Constant* {
@@ -49,8 +58,7 @@ accumulator emitter::identity(jit::reduction const& r) {
   }
   accumulator a;
   a.value = splat(c);
-  // Behind every index, so that an element that equals the identity wins.
-  if (is_arg(r)) a.index = splat(b_.getInt64(INT64_MAX));
+  if (is_arg(r)) a.index = splat(first ? first : behind_all());
   return a;
 }
 
@@ -119,12 +127,18 @@ accumulator emitter::step(jit::reduction const& r, accumulator a, int t, int v, 
   }
   accumulator e;
   e.value = x;
-  if (a.index) {
-    e.index =
-        splat(along_grid_ ? base : b_.CreateAdd(base, b_.getInt64(static_cast<std::uint64_t>(v * lanes_))));
-    if (!along_grid_ && lanes_ > 1) e.index = b_.CreateAdd(e.index, iota(b_.getInt64Ty(), 1));
-  }
-  return combine(r, a, e);
+  if (!a.index) return combine(r, a, e);
+  // Indices ascend here, so only what is really better replaces.
+  e.index = b_.CreateIntCast(base, index_type(), true);
+  if (!along_grid_ && v != 0)
+    e.index = b_.CreateAdd(e.index, llvm::ConstantInt::getSigned(index_type(), v * lanes_));
+  e.index = splat(e.index);
+  if (!along_grid_ && lanes_ > 1) e.index = b_.CreateAdd(e.index, iota(index_type(), 1));
+  Value *low = a.value, *high = x;
+  if (r.kind == reduction_kind::argmin) std::swap(low, high);
+  if (!is_floating(type)) return choose(ops_.less(type, low, high), e, a);
+  Value* const better_or_nan = b_.CreateFCmpULT(low, high);
+  return choose(b_.CreateAnd(better_or_nan, b_.CreateFCmpORD(a.value, a.value)), e, a);
 }
 
 accumulator emitter::fold_lanes(jit::reduction const& r, accumulator a) {
@@ -150,6 +164,7 @@ accumulator emitter::fold_lanes(jit::reduction const& r, accumulator a) {
 }
 
 void emitter::leave(jit::reduction const& r, int t, int v, Value* result) {
+  if (is_arg(r)) result = b_.CreateSExt(result, values::shaped(b_.getInt64Ty(), result));
   rows_[r.row][along_grid_ ? static_cast<std::size_t>(t * vectors_ + v) : 0] = result;
 }
 

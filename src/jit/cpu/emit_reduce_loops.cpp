@@ -53,7 +53,7 @@ std::vector<accumulator> unflat(std::vector<Value*> const& f, std::vector<accumu
 
 std::pair<Value*, Value*> emitter::accumulator_memory(reduction const& r, std::int64_t elements) {
   Value* const values = scratch(elements * size_of(operand_type(r)));
-  return {values, has_index(r) ? scratch(elements * 8) : nullptr};
+  return {values, has_index(r) ? scratch(elements * index_type()->getBitWidth() / 8) : nullptr};
 }
 
 accumulator emitter::load_accumulator(reduction const& r, std::pair<Value*, Value*> memory, Value* element) {
@@ -64,8 +64,8 @@ accumulator emitter::load_accumulator(reduction const& r, std::pair<Value*, Valu
   a.value =
       ops_.from_memory(t, b_.CreateAlignedLoad(vector_type(type), at(memory.first, element, type), align));
   if (memory.second)
-    a.index = b_.CreateAlignedLoad(vector_type(b_.getInt64Ty()), at(memory.second, element, b_.getInt64Ty()),
-                                   llvm::Align(8));
+    a.index = b_.CreateAlignedLoad(vector_type(index_type()), at(memory.second, element, index_type()),
+                                   llvm::Align(4));
   return a;
 }
 
@@ -75,8 +75,7 @@ void emitter::store_accumulator(reduction const& r, accumulator a, std::pair<Val
   llvm::Type* const type = ops_.memory_type(t);
   llvm::Align const align(static_cast<std::uint64_t>(size_of(t)));
   b_.CreateAlignedStore(ops_.to_memory(t, a.value), at(memory.first, element, type), align);
-  if (memory.second)
-    b_.CreateAlignedStore(a.index, at(memory.second, element, b_.getInt64Ty()), llvm::Align(8));
+  if (memory.second) b_.CreateAlignedStore(a.index, at(memory.second, element, index_type()), llvm::Align(4));
 }
 
 // tree(p, m), p an array of `width` values each, in place.
@@ -156,9 +155,20 @@ std::vector<accumulator> emitter::block_along_inner(Value* start, std::int64_t s
   auto index = [&](std::size_t r, int v) {
     return r * static_cast<std::size_t>(vectors) + static_cast<std::size_t>(v);
   };
+  // The index of the first element of each lane, for what equals the identity; behind all where a lane has
+  // none.
+  auto first_index = [&](int v) -> Value* {
+    Value* const first = splat(b_.CreateAdd(b_.CreateIntCast(start, index_type(), true),
+                                            llvm::ConstantInt::getSigned(index_type(), v * lanes_)));
+    Value* const ascending = lanes_ == 1 ? first : b_.CreateAdd(first, iota(index_type(), 1));
+    std::int64_t const there = std::clamp<std::int64_t>(size - v * lanes_, 0, lanes_);
+    if (there == lanes_) return ascending;
+    return b_.CreateSelect(first_lanes(static_cast<int>(there)), ascending, splat(behind_all()));
+  };
   std::vector<accumulator> acc(reductions.size() * static_cast<std::size_t>(vectors));
   for (std::size_t r = 0; r < reductions.size(); ++r)
-    for (int v = 0; v < vectors; ++v) acc[index(r, v)] = identity(reductions[r]);
+    for (int v = 0; v < vectors; ++v)
+      acc[index(r, v)] = identity(reductions[r], has_index(reductions[r]) ? first_index(v) : nullptr);
   std::int64_t const tail = size % lanes_;
   bool const light = vectors == 1 || heaviness() + 2 * static_cast<int>(reductions.size()) <= 10;
   if (light) {
@@ -257,7 +267,8 @@ void emitter::reductions_along_inner() {
   if (n == 1) {
     variables_[inner_] = constant(0);
     loop_level();
-    for (auto const& r : reductions) results.push_back(step(r, identity(r), 0, 0, constant(0)));
+    for (auto const& r : reductions)
+      results.push_back(step(r, identity(r, llvm::ConstantInt::get(index_type(), 0)), 0, 0, constant(0)));
   } else if (!blocks) {
     results = block_along_inner(constant(0), n, elements);
   } else {
@@ -371,13 +382,16 @@ void emitter::reductions_along_grid() {
       partial[r] = accumulator_memory(reductions[r], pieces * points);
     if (ways[r] == way::lanes) lane_memory[r] = accumulator_memory(reductions[r], used * points);
   }
+  // The taps of a convolution are so few that the places of all of them can be constants.
+  bool unrolled = pieces == 1 && n * points / lanes_ <= most_unrolled && divides_inner();
+  for (auto const& r : reductions) unrolled = unrolled && r.order == order::contract;
   // Accumulators in registers: [reduction][tile][vectors] of those that add in sequence.
   auto const fresh = [&](bool runs_only, std::vector<accumulator> a) {
     std::size_t k = 0;
     for (std::size_t r = 0; r < reductions.size(); ++r) {
       if (ways[r] != way::sequence && ways[r] != way::runs) continue;
       each([&](int, int) {
-        if (k == a.size()) a.push_back(identity(reductions[r]));
+        if (k == a.size()) a.push_back(identity(reductions[r], llvm::ConstantInt::get(index_type(), 0)));
         else if (runs_only && ways[r] == way::runs) a[k] = identity(reductions[r]);
         ++k;
       });
@@ -434,7 +448,14 @@ void emitter::reductions_along_grid() {
       }
       return flat(now);
     };
-    a = unflat(loop(first, end, 1, flat(a), body, true), a);
+    if (unrolled) {
+      auto values = flat(a);
+      for (std::int64_t i = 0; i < n; ++i) values = body(constant(i), values);
+      a = unflat(values, a);
+    } else {
+      a = unflat(loop(first, end, 1, flat(a), body, true), a);
+    }
+
     std::size_t k = 0;
     for (std::size_t r = 0; r < reductions.size(); ++r) {
       if (ways[r] == way::sequence || ways[r] == way::runs) {

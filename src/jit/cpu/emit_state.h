@@ -40,6 +40,9 @@ struct accumulator {
   Value* index = nullptr;
 };
 
+// Steps of all replicas of a contraction that are written out.
+inline constexpr std::int64_t most_unrolled = 256;
+
 class emitter {
  public:
   emitter(jit::kernel const& k, target const& host, llvm::Module& m, llvm::Function* f);
@@ -57,6 +60,9 @@ class emitter {
   void emit_along_grid();
   void grid_block(int tile, int vectors, int used);
   void elementwise_loop(Value* start, Value* stop, bool whole);
+  void unit_along_inner(Value* unit);
+  bool crosses_rows();
+  std::vector<std::uint32_t> streamed_buffers();
   void begin_phase(jit::phase const& p);
   void row_level();
   void loop_level();
@@ -76,6 +82,7 @@ class emitter {
   // emit_index.cpp
   unsigned dependences(jit::index_id e);
   unsigned dependences_of_atom(std::uint32_t atom);
+  bool divides_inner();                     // a place has a quotient or remainder of the inner loop
   std::int64_t alignment(jit::index_id e);  // a divisor of the expression wherever lane 0 of a vector is
   std::optional<std::int64_t> lane_stride(jit::index_id e);
   std::optional<std::int64_t> lane_stride_of_atom(std::uint32_t atom);
@@ -128,8 +135,11 @@ class emitter {
 
   // emit_reduce.cpp: one combination
   dtype operand_type(jit::reduction const& r) const;  // what is accumulated or compared
-  accumulator identity(jit::reduction const& r);      // in the shape of the lanes
-  Value* empty(jit::reduction const& r);              // the result over no elements
+  // In the shape of the lanes; `first`: the index that it has, null: one behind all.
+  accumulator identity(jit::reduction const& r, Value* first = nullptr);
+  llvm::IntegerType* index_type();
+  llvm::Constant* behind_all();
+  Value* empty(jit::reduction const& r);  // the result over no elements
   accumulator step(jit::reduction const& r, accumulator a, int t, int v, Value* base);
   accumulator combine(jit::reduction const& r, accumulator a, accumulator b);
   accumulator choose(Value* mask, accumulator yes, accumulator no);
@@ -178,9 +188,10 @@ class emitter {
   std::map<std::uint32_t, unsigned> atom_deps_;
   std::vector<std::vector<Value*>> rows_;  // row registers [slot][tile * vectors]
   std::int64_t units_ = 0;
+  // Along the inner loop: rows and inner indices of a unit (0: all of one row), and whether stores go past
+  // the caches.
+  std::int64_t block_rows_ = 1, chunk_ = 0;
+  bool streams_ = false;
 };
-
-// Elements of the one loop of a point that are a unit of work by themselves.
-inline constexpr std::int64_t chunk_elements = 2048;
 
 }  // namespace reprise::cpu

@@ -114,6 +114,26 @@ Value* values::f32_to_half(dtype to, Value* v) {
   return b_.CreateTrunc(b_.CreateSelect(isnan, integer(bits, 0x7fc0), rounded), bits16);
 }
 
+// LLVM's own saturating conversion takes a lane at a time. Of select, what is not chosen may be poison.
+Value* values::saturated(dtype from, dtype to, Value* v) {
+  llvm::Type* const result = shaped(type(to), v);
+  if (to == dtype::u8) {
+    Value* const zero = number(v, from, 0);
+    Value* const most = number(v, from, 255);
+    v = b_.CreateSelect(b_.CreateFCmpOGT(v, zero), v, zero);
+    v = b_.CreateSelect(b_.CreateFCmpOLT(v, most), v, most);
+    return b_.CreateTrunc(b_.CreateFPToSI(v, shaped(b_.getInt32Ty(), v)), result);
+  }
+  double const end = to == dtype::i32 ? 0x1p31 : 0x1p63;
+  Value* const inside = b_.CreateFPToSI(v, result);
+  unsigned const bits = result->getScalarSizeInBits();
+  auto* const high = llvm::ConstantInt::get(result, llvm::APInt::getSignedMaxValue(bits));
+  auto* const low = llvm::ConstantInt::get(result, llvm::APInt::getSignedMinValue(bits));
+  Value* r = b_.CreateSelect(b_.CreateFCmpOGE(v, number(v, from, end)), high, inside);
+  r = b_.CreateSelect(b_.CreateFCmpOLT(v, number(v, from, -end)), low, r);
+  return b_.CreateSelect(b_.CreateFCmpUNO(v, v), llvm::Constant::getNullValue(result), r);
+}
+
 Value* values::convert(dtype from, dtype to, Value* v) {
   if (from == to) return v;
   llvm::Type* const result = shaped(type(to), v);
@@ -131,10 +151,7 @@ Value* values::convert(dtype from, dtype to, Value* v) {
     return b_.CreateZExt(v, result);
   }
   if (is_floating(from) && is_floating(to)) return b_.CreateFPCast(v, result);
-  if (is_floating(from)) {
-    auto const id = to == dtype::u8 ? intrinsic::fptoui_sat : intrinsic::fptosi_sat;
-    return b_.CreateIntrinsic(id, {result, v->getType()}, {v});
-  }
+  if (is_floating(from)) return saturated(from, to, v);
   if (is_floating(to)) return from == dtype::u8 ? b_.CreateUIToFP(v, result) : b_.CreateSIToFP(v, result);
   return b_.CreateIntCast(v, result, from != dtype::u8);
 }

@@ -46,6 +46,7 @@ class values {
   llvm::Value* quotient(dtype t, llvm::Value* a, llvm::Value* b);
   llvm::Value* remainder(dtype t, llvm::Value* a, llvm::Value* b);
   llvm::Value* call(char const* symbol, llvm::Value* a, llvm::Value* b);
+  llvm::Value* saturated(dtype from, dtype to, llvm::Value* v);
   llvm::Value* half_to_f32(dtype from, llvm::Value* v);
   llvm::Value* f32_to_half(dtype to, llvm::Value* v);
 
