@@ -23,7 +23,8 @@ constexpr int most_cone = 1 << 24;
 constexpr int deepest_runs = 3;  // phases after the first, where nothing can be kept in local arrays
 constexpr std::int64_t few_rows = 64, small_space = 65536;
 constexpr int rounds = 12;
-constexpr std::size_t neighbours = 8;  // groups of a space that are tried for shared loads
+constexpr std::size_t most_outputs = 32;  // of a kernel
+constexpr std::size_t neighbours = 8;     // groups of a space that are tried for shared loads
 
 bool is_source(op code) { return code == op::parameter || code == op::constant; }
 
@@ -61,7 +62,7 @@ class attempt : public point_policy {
   node_id placing_;
   bool fresh_;
   std::int64_t base_;
-  std::vector<std::pair<node_id, coordinates>> went_through_;
+  std::unordered_map<node_id, std::vector<coordinates>> went_through_;
   std::vector<std::pair<node_id, char const*>> marks_;
   bool committed_ = false;
 };
@@ -315,7 +316,8 @@ class fuser {
     point_space::marker const m = k.space->mark();
     attempt a(*this, id, n, false);
     coordinates const c = output_coordinates(k, s, !whole);
-    std::optional<point_id> const value = k.space->pull(n, c, a);
+    bool const room = k.outputs.size() + k.reductions.size() < most_outputs || depends;
+    std::optional<point_id> const value = room ? k.space->pull(n, c, a) : std::nullopt;
     bool ok = value && k.space->cost() <= kernel_budget;
     if (ok) {
       int const level = k.space->points()[*value].level;
@@ -481,8 +483,8 @@ bool attempt::needs_home(node_id n, coordinates const& c) {
   auto const& maps_of = f_.groups_[group_].maps;
   if (auto const at = maps_of.find(n); at != maps_of.end())
     for (coordinates const& other : at->second) count(other);
-  for (auto const& [m, other] : went_through_)
-    if (m == n) count(other);
+  if (auto const at = went_through_.find(n); at != went_through_.end())
+    for (coordinates const& other : at->second) count(other);
   if (known) return false;
   if (maps > 1 && 2 * total > 3 * size) return marked("one kernel would compute it at several places");
   if (cost >= costly_broadcast && total >= 4 * size) return marked("it would be computed again for each row");
@@ -491,7 +493,7 @@ bool attempt::needs_home(node_id n, coordinates const& c) {
 
 bool attempt::made(node_id n, coordinates const& c, point_id) {
   if (own_cost(f_.p_, n) == 0) return false;
-  went_through_.emplace_back(n, c);
+  went_through_[n].push_back(c);
   std::int64_t const now = f_.groups_[group_].out.kernel.space->cost();
   if (!fresh_ || !f_.may_mark_ || n == placing_ || now - base_ <= kernel_budget) return false;
   base_ = now;
@@ -509,9 +511,10 @@ void attempt::commit() {
   committed_ = true;
   for (node_id n : loads) f_.need(group_, n);
   auto& maps = f_.groups_[group_].maps;
-  for (auto const& [n, c] : went_through_) {
+  for (auto const& [n, all] : went_through_) {
     auto& known = maps[n];
-    if (std::find(known.begin(), known.end(), c) == known.end()) known.push_back(c);
+    for (coordinates const& c : all)
+      if (std::find(known.begin(), known.end(), c) == known.end()) known.push_back(c);
     f_.went_through_in_[n] = group_;
   }
   for (auto const& [n, why] : marks_) {

@@ -13,6 +13,8 @@ using ir::category;
 using ir::node_id;
 using ir::op;
 
+constexpr std::int64_t cost_of_array = 8;  // a kernel's arguments are few
+
 std::size_t mix(std::size_t h, std::uint64_t v) {
   h = (h ^ static_cast<std::size_t>(v)) * 0x9e3779b97f4a7c15u;
   return h ^ h >> 29;
@@ -110,6 +112,7 @@ point_space::point_space(ir::program const& p, reprise::shape const& axes) : pro
 
 void point_space::rollback(marker m) {
   while (points_.size() > m.points) {
+    if (points_.back().kind == point_kind::load) --loads_of_[points_.back().node];
     known_.erase(points_.back());
     points_.pop_back();
   }
@@ -129,7 +132,7 @@ point_id point_space::intern(point p) {
     return at->second;
   }
   switch (p.kind) {
-    case point_kind::load: cost_ += 1; break;
+    case point_kind::load: cost_ += loads_of_[p.node]++ == 0 ? cost_of_array : 1; break;
     case point_kind::index: cost_ += 1; break;
     case point_kind::choose: cost_ += 2; break;
     case point_kind::philox:

@@ -92,7 +92,8 @@ class point_space {
   coordinates reshaped(coordinates const& c, reprise::shape const& from, reprise::shape const& to);
   index_id flat(coordinates const& c, reprise::shape const& s);
 
-  // nullopt when the policy refused; the space is then as before. Under a guard, elements are 0 where it is false.
+  // nullopt when the policy refused; the space is then as before. Under a guard, elements are 0 where it is
+  // false.
   std::optional<point_id> pull(ir::node_id n, coordinates const& c, point_policy& policy,
                                guard_id guard = no_guard);
   // `parent` and low <= e <= high.
@@ -107,7 +108,7 @@ class point_space {
   };
   marker mark() const { return {points_.size(), made_order_.size(), cost_}; }
   void rollback(marker m);
-  // Roughly the number of instructions of all points.
+  // Roughly the number of instructions of all points; each array that is read counts as a few.
   std::int64_t cost() const { return cost_; }
   // Has the last pull met a load that was there before it?
   bool shared_a_load() const { return shared_; }
@@ -165,6 +166,7 @@ class point_space {
   std::vector<key> made_order_;
   std::unordered_map<guard_test, guard_id, guard_hash, guard_equal> known_guards_;
   std::unordered_map<ir::node_id, int> row_level_;
+  std::unordered_map<ir::node_id, int> loads_of_;  // load points of each array
   std::int64_t cost_ = 0;
   std::size_t old_points_ = 0;
   bool shared_ = false, refused_ = false, zero_outside_ = false;

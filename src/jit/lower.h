@@ -16,7 +16,7 @@ namespace reprise::jit {
 
 // A row of this many elements, reduced or not, is taken by one grid point in as many phases as it needs; a
 // longer one is reduced once at most, and in two kernels where there are few rows.
-inline constexpr std::int64_t longest_row = 32768;
+inline constexpr std::int64_t longest_row = 65536;
 
 struct kernel_reduction {
   ir::node_id node = ir::no_node;

@@ -124,6 +124,17 @@ TEST(Fuse, ALongProgramIsCutByTheBudget) {
   EXPECT_LE(p.kernels.size(), 7u);
 }
 
+TEST(Fuse, AKernelHasFewArguments) {
+  sketch s;
+  node_id const x = s.input(dtype::f32, {100});
+  std::vector<node_id> results, inputs;
+  for (int i = 0; i < 300; ++i) results.push_back(s.add(op::mul, {x, s.number(dtype::f32, 2.0 + i)}));
+  node_id sum = x;
+  for (int i = 0; i < 600; ++i) sum = s.add(op::add, {sum, s.input(dtype::f32, {100})});
+  results.push_back(sum);
+  for (kernel const& k : planned(s.done(results)).kernels) EXPECT_LE(k.buffers.size(), 300u);
+}
+
 TEST(Fuse, AConvolutionTakesItsBiasAndRelu) {
   plan const p = planned(conv_layer_program(dtype::f32, 2, 3, 16, 20));
   ASSERT_EQ(p.steps.size(), 1u);
