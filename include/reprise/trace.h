@@ -56,7 +56,12 @@ class REPRISE_API call {
   void after_array(handle const& h);
   void after_scalar(std::uint64_t id);
   void add_result(handle& h);  // the address stays valid until finish() returns
-  void finish(std::shared_ptr<void const> prototype, bool replayable);
+  // `check`: record the body once more before later calls may do without it. True: begin_check(), the body,
+  // end_check().
+  bool finish(std::shared_ptr<void const> prototype, bool replayable, bool check);
+  void begin_check();
+  void
+  end_check();  // throws error when the two recordings differ, and keeps nothing of this call for later ones
 
  private:
   struct state;
@@ -385,6 +390,14 @@ std::uint64_t target_of(F const& f) {
 template <class R>
 using result_of_body = typename mapped<std::remove_cvref_t<R>>::type;
 
+// In builds without NDEBUG a first call is recorded twice: a counter, a clock or a random number in the body
+// shows.
+#ifdef NDEBUG
+#define REPRISE_RECORDS_TWICE false
+#else
+#define REPRISE_RECORDS_TWICE true
+#endif
+
 // The whole of a call, for traced and context::run.
 template <class F, class... A>
 auto perform(F& f, A&&... a) {
@@ -437,17 +450,40 @@ auto perform(F& f, A&&... a) {
   auto undo = [&]() noexcept {
     c.abort();
     saved.back = true;
+    saved.next = 0;
     each([&](auto& b) { b.visit(saved); });
   };
   auto again = [&] {
     repacking v{c};
     each([&](auto& b) { b.visit(v); });
   };
+  // The body once more on the arguments as they were, for comparison; then the arguments are as after the
+  // call.
+  auto check = [&] {
+    restoring after;
+    each([&](auto& b) { b.visit(after); });
+    saved.back = after.back = true;
+    saved.next = 0;
+    each([&](auto& b) { b.visit(saved); });
+    c.begin_check();
+    if constexpr (std::is_void_v<raw>) {
+      body();
+      again();
+      c.end_check();
+    } else {
+      result_of_body<raw> second = body();
+      again();
+      collecting v{c};
+      walk(second, v);
+      c.end_check();
+    }
+    each([&](auto& b) { b.visit(after); });
+  };
   if constexpr (std::is_void_v<raw>) {
     try {
       body();
       again();
-      c.finish(nullptr, true);
+      if (c.finish(nullptr, true, REPRISE_RECORDS_TWICE)) check();
     } catch (...) {
       undo();
       throw;
@@ -467,7 +503,7 @@ auto perform(F& f, A&&... a) {
         walk(*copy, w);
         kept = copy;
       }
-      c.finish(std::move(kept), std::copy_constructible<R>);
+      if (c.finish(std::move(kept), std::copy_constructible<R>, REPRISE_RECORDS_TWICE)) check();
       each([](auto& b) { b.write_back(); });
       return r;
     } catch (...) {
@@ -476,6 +512,8 @@ auto perform(F& f, A&&... a) {
     }
   }
 }
+
+#undef REPRISE_RECORDS_TWICE
 
 }  // namespace detail
 

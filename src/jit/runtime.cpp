@@ -73,6 +73,10 @@ class runtime final : public record::engine {
            std::span<std::uint64_t const> scalars, record::tally& t) override;
   void dump(std::string const& directory) override;
 
+  void note_recording(std::string_view text) override {
+    if (settings_.log_trace) log_line("trace", text);
+  }
+
   void* allocate(std::size_t n) override { return device_->allocate(n); }
   void deallocate(void* p, std::size_t n) noexcept override { device_->deallocate(p, n); }
   void to_device(void* d, void const* h, std::size_t n) override { device_->to_device(d, h, n); }
@@ -221,6 +225,7 @@ std::shared_ptr<code> runtime::make(ir::program const& p, std::string const& why
     } catch (error const& e) {
       if (settings_.log_cache)
         log_line("cache", fmt::format("{}: the entry does not load: {}", name, e.what()));
+      disk_.reject(key, *found.entry);
       return nullptr;
     }
   };

@@ -115,7 +115,7 @@ std::string call_state::reason_to_record_again(tape const& t, bool result_copies
                                                std::size_t outliving) const {
   if (!stateless) return "the callable has state";
   if (t.read) return "its body reads a value";
-  if (t.captured) return "its body reaches an array or number that is not an argument";
+  if (t.captured) return "its body reaches what is not an argument";
   if (outliving) return "an array made in its body outlives it";
   if (after.size() != leaves.size() || after_bytes != before_bytes || after_scalars != scalar_ids())
     return "its body changes an argument that is not an array";
@@ -127,6 +127,76 @@ std::vector<std::uint64_t> call_state::scalar_ids() const {
   std::vector<std::uint64_t> ids;
   for (scalar_leaf const& n : scalars) ids.push_back(n.id);
   return ids;
+}
+
+void call_state::start_recording() {
+  call_state& s = *this;
+  auto t = std::make_shared<tape>(s.home, true);
+  std::lock_guard hold(t->lock);
+  for (std::size_t i = 0; i < s.leaves.size(); ++i) {
+    handle const& h = s.leaves[i].array;
+    if (!h || t->known_values.contains(h.get())) continue;
+    t->node_of_input(h);
+    t->program.parameters.back().role = ir::parameter_role::argument;
+    t->program.parameters.back().name = std::to_string(i);
+    s.sources.push_back({false, static_cast<std::uint32_t>(i)});
+  }
+  for (std::size_t i = 0; i < s.scalars.size(); ++i) {
+    if (t->known_scalars.contains(s.scalars[i].id)) continue;
+    t->node_of_scalar(s.scalars[i].id, s.scalars[i].type, s.scalars[i].bits);
+    t->program.parameters.back().name = fmt::format("number.{}", i);
+    s.sources.push_back({true, static_cast<std::uint32_t>(i)});
+  }
+  t->arguments = t->inputs.size();
+  t->captured = false;
+  s.recording = t;
+  push_trace(std::move(t));
+}
+
+// The arrays and numbers that a body reached without being given them, and where it first used each.
+std::string reached(ir::program const& p) {
+  std::string text;
+  for (ir::node_id n = 0; n < p.nodes.size(); ++n) {
+    if (p.nodes[n].code != ir::op::parameter) continue;
+    ir::parameter const& q = p.parameters[static_cast<std::size_t>(p.attributes_of(n)[0])];
+    if (!q.name.empty()) continue;  // arguments have names
+    text += text.empty() ? ": " : ", ";
+    text += q.role == ir::parameter_role::lifted ? "a number" : ir::str(q.type);
+    for (ir::node_id user = n + 1; user < p.nodes.size(); ++user) {
+      auto const operands = p.operands_of(user);
+      if (std::find(operands.begin(), operands.end(), n) == operands.end()) continue;
+      ir::source_line const& l = p.lines[p.nodes[user].line];
+      text += fmt::format(" in {}", ir::info(p.nodes[user].code).name);
+      if (!l.file.empty()) text += fmt::format(" ({}:{})", l.file, l.line);
+      break;
+    }
+  }
+  return text;
+}
+
+// Where two recordings part, for people; empty when they are the same program.
+std::string first_difference(ir::program const& a, ir::program const& b) {
+  if (ir::key_bytes(a) == ir::key_bytes(b)) return {};
+  auto const place = [](ir::program const& p, ir::node_id n) {
+    ir::source_line const& l = p.lines[p.nodes[n].line];
+    return l.file.empty() ? std::string() : fmt::format(" ({}:{})", l.file, l.line);
+  };
+  auto const text = [](ir::program const& p, ir::node_id n) {
+    std::string t = fmt::format("{} {}", ir::info(p.nodes[n].code).name, ir::str(p.type_of(n)));
+    if (p.nodes[n].code == ir::op::constant)
+      t += fmt::format(" of bits {:#x}", static_cast<std::uint64_t>(p.attributes_of(n)[0]));
+    return t;
+  };
+  std::size_t const common = std::min(a.nodes.size(), b.nodes.size());
+  for (ir::node_id n = 0; n < common; ++n) {
+    auto const oa = a.operands_of(n), ob = b.operands_of(n);
+    auto const wa = a.attributes_of(n), wb = b.attributes_of(n);
+    bool const same = a.nodes[n].code == b.nodes[n].code && a.type_of(n) == b.type_of(n) &&
+                      std::equal(oa.begin(), oa.end(), ob.begin(), ob.end()) &&
+                      std::equal(wa.begin(), wa.end(), wb.begin(), wb.end());
+    if (!same) return fmt::format("{}{}, then {}{}", text(a, n), place(a, n), text(b, n), place(b, n));
+  }
+  return fmt::format("{} operations, then {}", a.nodes.size(), b.nodes.size());
 }
 
 }  // namespace reprise::record
@@ -237,28 +307,36 @@ bool call::take_rebound(handle& h) {
 }
 
 void call::begin() {
+  state_->settle();
+  state_->start_recording();
+}
+
+void call::begin_check() {
   call_state& s = *state_;
-  s.settle();
-  auto t = std::make_shared<tape>(s.home, true);
-  std::lock_guard hold(t->lock);
-  for (std::size_t i = 0; i < s.leaves.size(); ++i) {
-    handle const& h = s.leaves[i].array;
-    if (!h || t->known_values.contains(h.get())) continue;
-    t->node_of_input(h);
-    t->program.parameters.back().role = ir::parameter_role::argument;
-    t->program.parameters.back().name = std::to_string(i);
-    s.sources.push_back({false, static_cast<std::uint32_t>(i)});
-  }
-  for (std::size_t i = 0; i < s.scalars.size(); ++i) {
-    if (t->known_scalars.contains(s.scalars[i].id)) continue;
-    t->node_of_scalar(s.scalars[i].id, s.scalars[i].type, s.scalars[i].bits);
-    t->program.parameters.back().name = fmt::format("number.{}", i);
-    s.sources.push_back({true, static_cast<std::uint32_t>(i)});
-  }
-  t->arguments = t->inputs.size();
-  t->captured = false;
-  s.recording = t;
-  push_trace(std::move(t));
+  s.after.clear();
+  s.after_bytes.clear();
+  s.after_scalars.clear();
+  s.results.clear();
+  s.sources.clear();
+  s.start_recording();
+}
+
+void call::end_check() {
+  call_state& s = *state_;
+  std::shared_ptr<tape> const t = pop_trace();
+  s.recording.reset();
+  departure d;
+  depart(*t, {}, d);
+  std::string const difference = first_difference(*s.first_recording, d.program);
+  for (handle const& h : d.outputs)
+    lose(of(h), "it belongs to a recording that was made for comparison only");
+  if (d.in) d.in->land();
+  if (!difference.empty())
+    throw error("trace: the body recorded something else when it ran a second time on the same arguments: " +
+                difference +
+                ". It depends on something that a trace cannot see (a static or global variable, a clock, a "
+                "counter): pass that as an argument");
+  s.home->signatures().publish(s.signature, s.hash, std::move(s.unchecked));
 }
 
 void call::abort() noexcept {
@@ -289,7 +367,7 @@ void call::after_array(handle const& h) { state_->after.push_back(h); }
 void call::after_scalar(std::uint64_t id) { state_->after_scalars.push_back(id); }
 void call::add_result(handle& h) { state_->results.push_back(&h); }
 
-void call::finish(std::shared_ptr<void const> prototype, bool replayable) {
+bool call::finish(std::shared_ptr<void const> prototype, bool replayable, bool check) {
   call_state& s = *state_;
   std::shared_ptr<tape> t = pop_trace();
   s.count.recorded = 1;
@@ -300,6 +378,7 @@ void call::finish(std::shared_ptr<void const> prototype, bool replayable) {
   arrival a;
   std::vector<std::string> compiled;
   depart(*t, {}, d);
+  if (check) s.first_recording = std::make_shared<ir::program const>(d.program);
   // What living values are neither results nor arguments: they outlived the body.
   std::size_t outliving = 0;
   for (handle const& o : d.outputs) {
@@ -338,7 +417,8 @@ void call::finish(std::shared_ptr<void const> prototype, bool replayable) {
     p.by_key[s.callable] = a.program;
   }
 
-  std::string const again = s.reason_to_record_again(*t, replayable, outliving);
+  std::string again = s.reason_to_record_again(*t, replayable, outliving);
+  if (t->captured && !again.empty()) again += reached(d.program);
   if (again.empty()) {
     auto e = std::make_shared<signature_entry>();
     e->program = a.code;
@@ -357,12 +437,17 @@ void call::finish(std::shared_ptr<void const> prototype, bool replayable) {
     for (handle* r : s.results) e->results.push_back(outcome_of(*r));
     for (std::size_t i = 0; i < s.leaves.size(); ++i)
       e->rebound.push_back(s.after[i] == s.leaves[i].array ? outcome{} : outcome_of(s.after[i]));
-    s.home->signatures().publish(s.signature, s.hash, std::move(e));
+    if (check) s.unchecked = std::move(e);
+    else s.home->signatures().publish(s.signature, s.hash, std::move(e));
   } else if (s.stateless) {
     reasons[0].why += "; it will be recorded on each call: " + again;
   }
+  if (s.stateless || s.count.kernels_compiled)
+    s.home->engine().note_recording(
+        fmt::format("recorded {} operations: {}", d.program.nodes.size(), reasons[0].why));
   s.recording.reset();
   s.home->publish(s.count, std::move(reasons));
+  return s.unchecked != nullptr;
 }
 
 std::string traced_json(void const* key, std::uint64_t target) {

@@ -43,6 +43,8 @@ struct call_state {
   std::vector<parameter_source> sources;
   std::shared_ptr<tape> recording;
   std::shared_ptr<signature_entry const> entry;
+  std::shared_ptr<signature_entry const> unchecked;  // publishable once a second recording agrees
+  std::shared_ptr<ir::program const> first_recording;
   std::vector<handle> outputs;
   std::size_t next_result = 0, next_leaf = 0;
   std::vector<void*> parameter_pointers, result_pointers;
@@ -51,6 +53,7 @@ struct call_state {
 
   void put(void const* p, std::size_t n);
   void settle();
+  void start_recording();
   bool is_borrowed(handle const& h) const;
   void return_borrowed();
   handle fresh_output(ir::tensor_type const& t);

@@ -14,11 +14,12 @@
 namespace reprise::record {
 
 // Numbers of a report, by the names of its JSON. What counts where: docs/environment.md.
-#define REPRISE_COUNTERS(X)                                                                               \
-  X(recorded)                                                                                             \
-  X(replayed) X(signature_hits) X(content_hits) X(disk_hits) X(lifted) X(kernels_compiled) X(nvrtc_calls) \
-      X(llvm_compiles) X(heuristic_queries) X(graphs_instantiated) X(graph_nodes) X(graph_launches)       \
-          X(kernel_launches) X(library_calls) X(bytes_to_device) X(bytes_to_host) X(device_allocations)   \
+#define REPRISE_COUNTERS(X)                                                                             \
+  X(recorded)                                                                                           \
+  X(replayed)                                                                                           \
+  X(signature_hits) X(content_hits) X(disk_hits) X(lifted) X(kernels_compiled) X(nvrtc_calls)           \
+      X(llvm_compiles) X(heuristic_queries) X(graphs_instantiated) X(graph_nodes) X(graph_launches)     \
+          X(kernel_launches) X(library_calls) X(bytes_to_device) X(bytes_to_host) X(device_allocations) \
               X(fallbacks)
 
 struct tally {
@@ -61,6 +62,9 @@ class engine {
                    std::span<std::uint64_t const> scalars, tally& t) = 0;
   // The programs that are in memory, oldest first, with the stages of their compilation: for dumps.
   virtual void dump(std::string const& directory) = 0;
+
+  // One line for REPRISE_LOG=trace.
+  virtual void note_recording(std::string_view text) = 0;
 
   virtual void* allocate(std::size_t bytes) = 0;  // throws out_of_memory
   virtual void deallocate(void* p, std::size_t bytes) noexcept = 0;

@@ -116,7 +116,9 @@ T floor_divide(T a, T b) {
     return r != 0 && negative(r) != negative(b) ? sub(div(a, b), T(1)) : div(a, b);
   } else {
     if (b == 0) return a / b;
-    T const q = (a - mod(a, b)) / b;
+    T const r = fmod(a, b);
+    T q = (a - r) / b;
+    if (r != 0 && negative(r) != negative(b)) q -= 1;
     if (q == 0) return std::copysign(T(0), a / b);
     T const below = std::floor(q);
     return q - below > T(0.5) ? below + 1 : below;
