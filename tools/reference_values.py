@@ -181,11 +181,15 @@ def f_mod(a, b):
 
 
 def f_floor_divide(a, b):
-    q = (a - f_mod(a, b)) / b
+    r = np.fmod(a, b)
+    q = (a - r) / b
+    q = np.where((r != 0) & (np.signbit(r) != np.signbit(b)), q - q.dtype.type(1), q)
     below = np.floor(q)
     result = np.where(q - below > 0.5, below + 1, below)
     result = np.where(q == 0, np.copysign(q.dtype.type(0), a / b), result)
-    return np.where(b == 0, a / b, result).astype(q.dtype)
+    result = np.where(b == 0, a / b, result).astype(q.dtype)
+    assert equal(result, np.floor_divide(a, b)), "floor_divide is not NumPy's"
+    return result
 
 
 def f_minimum(a, b):

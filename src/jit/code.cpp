@@ -510,7 +510,9 @@ val mod(val a, val b) {
 val floor_divide(val a, val b) {
   if (a.type() == dtype::u8) return div(a, b);
   if (!is_floating(a.type())) return sub(div(a, b), convert(overshot(rem(a, b), b), a.type()));
-  val const ratio = div(a, b), q = div(sub(a, mod(a, b)), b), whole = floor(q);
+  val const r = rem(a, b), ratio = div(a, b), near = div(sub(a, r), b);
+  val const opposite = band(ne(r, zero(r)), bxor(lt(r, zero(r)), lt(b, zero(b))));
+  val const q = select(opposite, sub(near, number(near, 1)), near), whole = floor(q);
   val const nearest = select(lt(number(q, 0.5), sub(q, whole)), add(whole, number(q, 1)), whole);
   return select(eq(b, zero(b)), ratio, select(eq(q, zero(q)), signed_zero(ratio), nearest));
 }

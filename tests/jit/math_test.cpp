@@ -192,8 +192,8 @@ TEST(Math, FloatingRemaindersAreNumPys) {
                dnan = std::numeric_limits<double>::quiet_NaN();
   for (row r :
        {row{7, 3, 1, 2}, row{-7, 3, 2, -3}, row{7, -3, -2, -3}, row{-7, -3, -1, 2}, row{6, -3, -0.0, -2},
-        row{-6, 3, 0.0, -2}, row{1, dinf, 1, 0}, row{1, 0, dnan, dinf}, row{-1, 0, dnan, -dinf},
-        row{0, 0, dnan, dnan}, row{dinf, 2, dnan, dnan}, row{0.0, -2, -0.0, -0.0}}) {
+        row{-6, 3, 0.0, -2}, row{1, dinf, 1, 0}, row{-1, dinf, dinf, -1}, row{1, 0, dnan, dinf},
+        row{-1, 0, dnan, -dinf}, row{0, 0, dnan, dnan}, row{dinf, 2, dnan, dnan}, row{0.0, -2, -0.0, -0.0}}) {
     code::body b;
     code::val const x = b.append({.code = kop::load, .type = dtype::f64}),
                     y = b.append({.code = kop::load, .type = dtype::f64, .slot = 1});

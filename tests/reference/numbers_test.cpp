@@ -90,6 +90,10 @@ TEST(floating, remainders_take_their_signs) {
   EXPECT_TRUE(same(num::floor_divide(-1.0f, 0.0f), -inf));
   EXPECT_TRUE(same(num::floor_divide(0.0f, -3.0f), -0.0f));
   EXPECT_TRUE(same(num::floor_divide(1.0f, 0.1f), 9));
+  EXPECT_TRUE(same(num::floor_divide(-1.0f, inf), -1));
+  EXPECT_TRUE(same(num::floor_divide(1.0f, -inf), -1));
+  EXPECT_TRUE(same(num::floor_divide(1.0f, inf), 0));
+  EXPECT_TRUE(same(num::floor_divide(inf, 2.0f), nan));
   EXPECT_TRUE(same(num::floor_divide(nan, 1.0f), nan));
 }
 
