@@ -17,6 +17,10 @@ namespace reprise::test {
 
 namespace run_plan_detail {
 
+inline void copy_bytes(void* to, void const* from, std::size_t bytes) {
+  if (bytes != 0) std::memcpy(to, from, bytes);  // an empty array may be nowhere
+}
+
 inline node_id view(builder& b, op code, node_id of, std::vector<std::int64_t> const& list) {
   std::vector<node_id> const in{of};
   return b.add(code, in, attribute_words().list(list));
@@ -77,10 +81,10 @@ void run_library(Step const& w, std::vector<void*> const& operands, void* writte
   std::vector<host_tensor> in;
   for (std::size_t i = 0; i < p.parameters.size(); ++i) {
     in.push_back(make_tensor(p.parameters[i].type));
-    std::memcpy(in.back().bytes.data(), operands.at(i), in.back().bytes.size());
+    copy_bytes(in.back().bytes.data(), operands.at(i), in.back().bytes.size());
   }
   host_tensor const out = std::move(run_reference(p, in).front());
-  std::memcpy(written, out.bytes.data(), out.bytes.size());
+  copy_bytes(written, out.bytes.data(), out.bytes.size());
 }
 
 }  // namespace run_plan_detail
@@ -127,14 +131,14 @@ inline std::vector<host_tensor> run_plan(jit::plan const& p, program const& of,
     } else if (auto const* c = std::get_if<jit::conv2d_step>(&s.work)) {
       run_plan_detail::run_library(*c, addresses(s.operands), at[s.written[0]]);
     } else {
-      std::memcpy(at[s.written[0]], at[s.operands[0]],
-                  static_cast<std::size_t>(p.buffers[s.operands[0]].bytes()));
+      run_plan_detail::copy_bytes(at[s.written[0]], at[s.operands[0]],
+                                  static_cast<std::size_t>(p.buffers[s.operands[0]].bytes()));
     }
   }
   std::vector<host_tensor> results;
   for (std::size_t i = 0; i < of.results.size(); ++i) {
     results.push_back(make_tensor(of.type_of(of.results[i].value)));
-    std::memcpy(results.back().bytes.data(), at[p.results[i]], results.back().bytes.size());
+    run_plan_detail::copy_bytes(results.back().bytes.data(), at[p.results[i]], results.back().bytes.size());
   }
   return results;
 }
