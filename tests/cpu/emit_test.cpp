@@ -152,17 +152,10 @@ TEST(emit, a_boolean_byte_that_is_neither_0_nor_1_counts_as_1) {
   b.begin(256);
   b.store(out, b.inner(), b.load(in, b.inner()));
   for (int lanes : widths()) {
-    auto const host = cpu::detect(lanes);
-    llvm::LLVMContext context;
-    llvm::Module m("test", context);
-    cpu::prepare(m, host);
-    auto const l = cpu::emit(b.k, "k", host, m);
-    std::vector<std::vector<std::byte>> const objects{cpu::compile(m, host)};
-    cpu::linker link;
-    auto const code = link.load(objects);
+    loaded_kernels const loaded({b.k}, cpu::detect(lanes));
     std::vector<unsigned char> result(256, 9);
     void* table[] = {every.data(), result.data()};
-    reinterpret_cast<cpu::kernel_function>(code->address("k"))(0, l.units, table, nullptr, nullptr);
+    loaded.functions[0](0, loaded.compiled.launches[0].units, table, nullptr, nullptr);
     for (std::size_t i = 0; i < 256; ++i) EXPECT_EQ(result[i], i != 0) << i;
   }
 }

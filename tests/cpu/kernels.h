@@ -3,20 +3,20 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <llvm/IR/LLVMContext.h>
-#include <llvm/IR/Module.h>
 #include <sys/mman.h>
 
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "jit/cpu/emit.h"
+#include "jit/cpu/emit_plan.h"
 #include "jit/cpu/executable.h"
 #include "jit/cpu/orc.h"
 #include "jit/interpret.h"
@@ -187,22 +187,34 @@ inline bool same(dtype t, unsigned char const* a, unsigned char const* b, std::s
   return approximate && std::abs(x - y) <= 1e-4 * std::max(1.0, std::abs(x));
 }
 
-// All in one module, so that a thousand small kernels compile in seconds.
-inline void expect_interpreted(std::vector<built> const& all, cpu::target const& host) {
-  llvm::LLVMContext context;
-  llvm::Module m("test", context);
-  cpu::prepare(m, host);
-  std::vector<cpu::launch> launches;
-  for (std::size_t n = 0; n < all.size(); ++n) {
-    ASSERT_NO_THROW(jit::verify(all[n].k)) << all[n].k.name;
-    launches.push_back(cpu::emit(all[n].k, "k" + std::to_string(n), host, m));
+// Some kernels, compiled on two threads and loaded.
+struct loaded_kernels {
+  cpu::compiled_kernels compiled;
+  std::unique_ptr<cpu::loaded_code> code;
+  std::vector<cpu::kernel_function> functions;
+
+  loaded_kernels(std::vector<kernel> kernels, cpu::target const& host) {
+    jit::plan p;
+    p.kernels = std::move(kernels);
+    std::vector<std::uint32_t> every(p.kernels.size());
+    std::iota(every.begin(), every.end(), 0u);
+    cpu::pool threads(2);
+    jit::counters c;
+    compiled = cpu::compile_kernels(p, every, host, threads, c);
+    code = cpu::linker().load(compiled.objects);
+    for (auto k : every)
+      functions.push_back(reinterpret_cast<cpu::kernel_function>(code->address(cpu::symbol_of(p, k))));
   }
-  std::vector<std::vector<std::byte>> const objects{cpu::compile(m, host)};
-  cpu::linker link;
-  auto const code = link.load(objects);
+};
+
+inline void expect_interpreted(std::vector<built> const& all, cpu::target const& host) {
+  std::vector<kernel> kernels;
+  for (built const& b : all) kernels.push_back(b.k);
+  loaded_kernels const loaded(std::move(kernels), host);
+  auto const& launches = loaded.compiled.launches;
   for (std::size_t n = 0; n < all.size(); ++n) {
     built const& b = all[n];
-    auto const f = reinterpret_cast<cpu::kernel_function>(code->address("k" + std::to_string(n)));
+    auto const f = loaded.functions[n];
     auto expected = b.data;
     std::vector<void*> pointers;
     for (auto& d : expected) pointers.push_back(d.data());

@@ -14,7 +14,8 @@ namespace reprise::cpu {
 namespace {
 
 constexpr char const* launches_section = "launches";
-constexpr char const* object_section = "object";
+constexpr std::string_view object_section = "object";  // "object", "object.1", ...: an entry names each once
+constexpr std::size_t most_modules = 64;               // far fewer than an entry may have sections
 
 std::size_t weight(jit::kernel const& k) {
   std::size_t n = 8;
@@ -44,7 +45,7 @@ compiled_kernels compile_kernels(jit::plan const& p, std::span<std::uint32_t con
   std::stable_sort(order.begin(), order.end(),
                    [&](auto a, auto b) { return weight(p.kernels[a]) > weight(p.kernels[b]); });
   std::size_t const modules =
-      threads.threads() == 1 ? 1 : std::min(order.size(), 2 * static_cast<std::size_t>(threads.threads()));
+      threads.threads() == 1 ? 1 : std::min({order.size(), 2 * static_cast<std::size_t>(threads.threads()), most_modules});
   std::vector<std::vector<std::uint32_t>> shares(modules);
   std::vector<std::size_t> load(modules, 0);
   for (auto k : order) {
@@ -87,7 +88,8 @@ void write_sections(compiled_kernels const& k, jit::sections& out) {
   std::vector<std::byte> launches(k.launches.size() * sizeof(launch));
   if (!launches.empty()) std::memcpy(launches.data(), k.launches.data(), launches.size());
   out.emplace_back(launches_section, std::move(launches));
-  for (auto const& o : k.objects) out.emplace_back(object_section, o);
+  for (std::size_t n = 0; n < k.objects.size(); ++n)
+    out.emplace_back(std::string(object_section) + (n == 0 ? "" : "." + std::to_string(n)), k.objects[n]);
 }
 
 compiled_kernels read_sections(jit::plan const& p, jit::sections const& in) {
@@ -101,7 +103,7 @@ compiled_kernels read_sections(jit::plan const& p, jit::sections const& in) {
       k.launches.resize(p.kernels.size());
       if (!bytes.empty()) std::memcpy(k.launches.data(), bytes.data(), bytes.size());
       found = true;
-    } else if (name == object_section) {
+    } else if (name == object_section || name.starts_with(std::string(object_section) + ".")) {
       k.objects.push_back(bytes);
     } else {
       throw format_error("compiled code: a section named \"" + name + "\" is not of this backend");
