@@ -35,6 +35,14 @@ void check_condition(call const& c, program const& region) {
     refuse(c, "the condition does not give one boolean of rank 0", 10);
 }
 
+// A loop or choice of several arrays is one node for each of them, told apart by this attribute alone.
+std::size_t chosen(call const& c, std::size_t results) {
+  std::int64_t const r = c.integer("result");
+  if (r < 0 || r >= static_cast<std::int64_t>(results))
+    refuse(c, fmt::format("result {} of regions that have {}", r, results), 10);
+  return static_cast<std::size_t>(r);
+}
+
 tensor_type check_body(call const& c, program const& region) {
   check_parameters(c, region, "body", c.operands);
   if (region.results.empty() || region.results.size() > c.operands.size())
@@ -47,7 +55,7 @@ tensor_type check_body(call const& c, program const& region) {
              fmt::format("result {} of the body is {}, its operand is {}", i, str(result_type(region, i)),
                          str(c.operands[i])),
              10);
-  return c[0];
+  return c[chosen(c, region.results.size())];
 }
 
 void check_count(call const& c, std::span<program const> regions, std::size_t count) {
@@ -61,15 +69,19 @@ tensor_type infer_cond(call const& c, std::span<program const> regions) {
     char const* which = i == 0 ? "first region" : "second region";
     program const& region = regions[static_cast<std::size_t>(i)];
     check_parameters(c, region, which, c.operands.subspan(1));
-    if (region.results.size() != 1)
-      refuse(c, fmt::format("the {} has {} results, not 1", which, region.results.size()), 10);
   }
-  if (!(result_type(regions[0], 0) == result_type(regions[1], 0)))
+  if (regions[0].results.size() != regions[1].results.size())
     refuse(c,
-           fmt::format("the regions give {} and {}", str(result_type(regions[0], 0)),
-                       str(result_type(regions[1], 0))),
+           fmt::format("the regions have {} and {} results", regions[0].results.size(),
+                       regions[1].results.size()),
            10);
-  return result_type(regions[0], 0);
+  for (std::size_t i = 0; i < regions[0].results.size(); ++i)
+    if (!(result_type(regions[0], i) == result_type(regions[1], i)))
+      refuse(c,
+             fmt::format("result {} of the regions is {} and {}", i, str(result_type(regions[0], i)),
+                         str(result_type(regions[1], i))),
+             10);
+  return result_type(regions[0], chosen(c, regions[0].results.size()));
 }
 
 tensor_type infer_while_loop(call const& c, std::span<program const> regions) {

@@ -106,7 +106,7 @@ std::uint64_t one_nan(dtype type, std::uint64_t bits);
 
 // What a region node gives (P10). cond: a boolean of rank 0, then the arguments of both regions. while_loop:
 // the arguments of a condition and of a body; repeat: of a body. A body gives the first of its arguments
-// anew, at least one; the node is the first of them at the end.
+// anew, at least one; the node is the one of them that the attribute `result` names, at the end.
 inline constexpr int max_nesting = 64;
 tensor_type infer_region(op code, std::span<tensor_type const> operands, words attributes,
                          std::span<program const> regions);

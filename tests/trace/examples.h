@@ -104,19 +104,21 @@ inline program program_of_examples() {
   node_id const small = test.add(op::less, {y, test.constant(dtype::f32, 3.0)});
   condition.results.push_back({test.add(op::any, {small}, {1, 0}), result_role::returned, 0, "0"});
   condition.segments.push_back({static_cast<node_id>(condition.nodes.size()), {}});
+  std::int64_t const first = 0;
   program loop;
   builder around(loop);
   node_id const z[] = {around.parameter({dtype::f32, {2}})};
   loop.results.push_back(
-      {loop.append_region(op::while_loop, z, {}, {condition, body}), result_role::returned, 0, "0"});
+      {loop.append_region(op::while_loop, z, {&first, 1}, {condition, body}), result_role::returned, 0, "0"});
   loop.segments.push_back({static_cast<node_id>(loop.nodes.size()), {}});
   node_id const start[] = {b.parameter({dtype::f32, {2}}, parameter_role::captured, "captured.0")};
-  std::int64_t const count = 3;
-  node_id const repeated = p.append_region(op::repeat, start, {&count, 1}, {loop});
+  std::int64_t const count[] = {3, 0};
+  node_id const repeated = p.append_region(op::repeat, start, count, {loop});
   p.results.push_back(
       {repeated, result_role::in_out, static_cast<std::uint32_t>(p.parameters.size() - 1), "w"});
   node_id const choice[] = {b.parameter({dtype::boolean, {}}), start[0]};
-  p.results.push_back({p.append_region(op::cond, choice, {}, {body, loop}), result_role::handle, 0, "h"});
+  p.results.push_back(
+      {p.append_region(op::cond, choice, {&first, 1}, {body, loop}), result_role::handle, 0, "h"});
   // A read of what an early node gave.
   node_id const lifted = b.parameter({dtype::f16, {}}, parameter_role::lifted, "lifted.0");
   result(b.add(op::neg, {lifted}));

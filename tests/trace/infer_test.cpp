@@ -211,7 +211,7 @@ TEST(infer, says_why) {
       {op::philox, {{i64, {1}}}, {1, 4}, "the key is an int64 of rank 0"},
       {op::parameter, {}, {0}, "append_typed"},
       {op::constant, {}, {0}, "append_typed"},
-      {op::repeat, {{f32, {}}}, {0}, "infer_region"},
+      {op::repeat, {{f32, {}}}, {0, 0}, "infer_region"},
       {op::matmul,
        {{f32, {2, 3}}, {f32, {4, 5}}},
        {},

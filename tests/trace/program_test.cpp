@@ -200,10 +200,9 @@ TEST(canonical, merges_equal_regions_only) {
   program p;
   builder b(p);
   node_id const start[] = {b.parameter({f32, {}})};
-  std::int64_t const count = 2;
+  std::int64_t const count[] = {2, 0};
   for (program const* region : {&body, &other, &body})
-    p.results.push_back(
-        {p.append_region(op::repeat, start, {&count, 1}, {*region}), result_role::returned, 0, ""});
+    p.results.push_back({p.append_region(op::repeat, start, count, {*region}), result_role::returned, 0, ""});
   p.segments.push_back({4, {}});
   verify(p);
   program const c = canonical(p);

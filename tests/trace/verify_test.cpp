@@ -33,9 +33,8 @@ program with_region() {
   program p;
   builder b(p);
   node_id const start[] = {b.parameter({f32, {}})};
-  std::int64_t const count = 2;
-  p.results.push_back(
-      {p.append_region(op::repeat, start, {&count, 1}, {body}), result_role::returned, 0, "0"});
+  std::int64_t const count[] = {2, 0};
+  p.results.push_back({p.append_region(op::repeat, start, count, {body}), result_role::returned, 0, "0"});
   p.segments.push_back({2, {}});
   return p;
 }
@@ -190,12 +189,19 @@ TEST(verify, judges_the_regions_of_every_kind) {
   two.segments.push_back({3, {}});
   tensor_type const x{f32, {}}, t{boolean, {}};
   auto infer_of = [](op code, std::vector<tensor_type> operands, std::vector<program> regions) {
-    std::int64_t const count = 1;
-    return str(infer_region(code, operands, code == op::repeat ? words(&count, 1) : words{}, regions));
+    std::int64_t const attributes[] = {1, 0};
+    return str(infer_region(code, operands, words(attributes).subspan(code == op::repeat ? 0 : 1), regions));
   };
   EXPECT_EQ(infer_of(op::while_loop, {x}, {test, body}), "float32()");
   EXPECT_EQ(infer_of(op::cond, {t, x}, {body, body}), "float32()");
   EXPECT_EQ(infer_of(op::repeat, {x, x}, {two}), "float32()");  // the second argument stays
+  program pair = two;  // two results: the attribute says which the node is
+  pair.results.push_back({1, result_role::returned, 0, "1"});
+  std::int64_t const second[] = {1}, third[] = {2};
+  tensor_type const operands[] = {t, x, x};
+  program const both[] = {pair, pair};
+  EXPECT_EQ(str(infer_region(op::cond, operands, second, both)), "float32()");
+  EXPECT_THROW(infer_region(op::cond, operands, third, both), argument_error);
   EXPECT_THROW(infer_of(op::while_loop, {x}, {body, body}), argument_error);
   EXPECT_THROW(infer_of(op::while_loop, {x}, {test, test}), argument_error);
   EXPECT_THROW(infer_of(op::while_loop, {x}, {test}), argument_error);
