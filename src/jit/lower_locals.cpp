@@ -9,7 +9,7 @@ namespace reprise::jit {
 namespace {
 
 constexpr std::int64_t most_local_bytes = std::int64_t{1} << 20;
-constexpr int cheap = 5;  // a load and four simple operations
+constexpr int cheap = 3;  // a load and two simple operations
 constexpr int most_cost = 1 << 20;
 
 dtype type_of(ir::program const& p, point const& at) {
