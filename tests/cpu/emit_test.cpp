@@ -309,7 +309,7 @@ TEST(emit, transposes) {
   std::vector<built> all;
   for (dtype t : {dtype::f32, dtype::f64, dtype::u8})
     for (std::int64_t rows : {2, 15, 16, 33})
-      for (std::int64_t columns : {3, 16, 31, 32, 33, 100, 300}) {
+      for (std::int64_t columns : {3, 16, 31, 32, 33, 64, 100, 300}) {
         built b(std::string("transpose_") + name_of(t) + "_" + std::to_string(rows) + "_" +
                     std::to_string(columns),
                 {2, rows}, columns);
@@ -323,6 +323,21 @@ TEST(emit, transposes) {
         b.store(back, across, v);
         all.push_back(std::move(b));
       }
+  expect_interpreted(all);
+}
+
+// Bytes alone have longer vectors.
+TEST(emit, transposes_of_bytes) {
+  std::vector<built> all;
+  for (dtype t : {dtype::boolean, dtype::u8, dtype::bf16})
+    for (std::int64_t columns : {31, 32, 33, 64, 65, 200}) {
+      built b(std::string("bytes_") + name_of(t) + "_" + std::to_string(columns), {31}, columns);
+      auto const across = b.k.index.add(b.k.index.mul(b.inner(), 31), b.var(0));
+      auto const in = b.buffer(t, values(t, 31 * columns, 1)), out = b.output(t, 31 * columns);
+      b.begin(columns);
+      b.store(out, b.flat(), b.load(in, across));
+      all.push_back(std::move(b));
+    }
   expect_interpreted(all);
 }
 

@@ -263,7 +263,7 @@ void emitter::emit_along_inner() {
   if (elementwise) {
     bool const crossing = crosses_rows();
     block_rows_ = crossing ? std::min(row_block, last) : 1;
-    chunk_ = crossing ? crossing_chunk : plain_chunk;
+    chunk_ = crossing ? std::max<std::int64_t>(crossing_chunk, kernel_lanes(k_, host_)) : plain_chunk;
     if (k_.phases[0].extent <= chunk_) chunk_ = 0;
   }
   std::int64_t const chunks = chunk_ == 0 ? 1 : ceil_div(k_.phases[0].extent, chunk_);
