@@ -28,9 +28,11 @@ class axes : public detail::axes_argument {
 
 // sum(x, {0}, keepdims): reduced axes stay with extent 1.
 struct keepdims_t {
-  bool value = true;
+  bool value;
+  template <std::same_as<bool> B>  // and no integer: sum(x, {1}) names an axis
+  constexpr keepdims_t(B on) : value(on) {}
 };
-inline constexpr keepdims_t keepdims{};
+inline constexpr keepdims_t keepdims{true};
 
 namespace detail {
 

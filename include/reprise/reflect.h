@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -59,7 +60,7 @@ constexpr std::size_t field_count() {
 }
 
 template <class T>
-auto tie_fields(T& x) {
+constexpr auto tie_fields(T& x) {
   constexpr std::size_t N = field_count<std::remove_const_t<T>>();
   if constexpr (N == 0) {
     static_cast<void>(x);
@@ -186,6 +187,42 @@ auto tie_fields(T& x) {
   }
 }
 
+#if defined(__GNUC__) && !defined(__clang__)
+// The name of field I, read off a function's name whose template argument is that field's address. Never
+// defined, only named.
+template <class T>
+struct nowhere {
+  T value;
+};
+template <class T>
+extern nowhere<T> const nobody;
+template <auto P>
+constexpr std::string_view pretty_name() {
+  return __PRETTY_FUNCTION__;
+}
+template <class T, std::size_t I>
+constexpr auto field_address() {
+  return &std::get<I>(tie_fields(nobody<T>.value));
+}
+template <class T, std::size_t I>
+constexpr std::string_view field_name() {
+  std::string_view const all = pretty_name<field_address<T, I>()>();
+  std::string_view const upto = all.substr(0, all.find(')', all.find("(& ")));
+  return upto.substr(upto.rfind(':') + 1);
+}
+#else
+// Compilers without such template arguments call fields by their numbers.
+template <class T, std::size_t I>
+constexpr std::string_view field_name() {
+  return std::string_view("0 1 2 3 4 5 6 7 8 9 1011121314151617181920212223242526272829303132")
+      .substr(2 * I, I < 10 ? 1 : 2);
+}
+#endif
+
+// Visitors that want to know where they are have enter(name) and leave().
+template <class V>
+concept wants_names = requires(V& v) { v.enter(std::string_view()); };
+
 template <class T>
 inline constexpr bool is_vector = false;
 template <class T, class A>
@@ -232,6 +269,37 @@ struct a_traced_argument_must_be_an_aggregate_or_name_its_fields {
                 "give the class reprise_fields(), specialise reprise::fields<T>, or is_static<T>");
 };
 
+template <class T, class V>
+void walk(T& x, V& v);
+
+// The elements of a tuple, by number or by the names of a record's fields.
+template <class Record, class Tuple, class V>
+void walk_each(Tuple&& all, V& v) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (
+        [&] {
+          if constexpr (wants_names<V>) {
+            if constexpr (std::is_void_v<Record>) v.enter(std::to_string(I));
+            else v.enter(field_name<Record, I>());
+          }
+          walk(std::get<I>(all), v);
+          if constexpr (wants_names<V>) v.leave();
+        }(),
+        ...);
+  }(std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<Tuple>>>{});
+}
+
+template <class R, class V>
+void walk_range(R& all, V& v) {
+  std::size_t i = 0;
+  for (auto& one : all) {
+    if constexpr (wants_names<V>) v.enter(std::to_string(i++));
+    walk(one, v);
+    if constexpr (wants_names<V>) v.leave();
+  }
+  static_cast<void>(i);
+}
+
 // Calls leaf handlers of `v` for everything inside x, in the order of declaration:
 //   v.data(array_base&)  v.number(scalar<T>&)  v.bytes(void const*, size)
 template <class T, class V>
@@ -256,11 +324,11 @@ void walk(T& x, V& v) {
                   "is_static<T> needs a type without padding");
     v.bytes(&x, sizeof(U));
   } else if constexpr (has_fields<T>) {
-    std::apply([&](auto&... f) { (walk(f, v), ...); }, fields<U>::of(x));
+    walk_each<void>(fields<U>::of(x), v);
   } else if constexpr (names_its_fields<T>) {
-    std::apply([&](auto&... f) { (walk(f, v), ...); }, x.reprise_fields());
+    walk_each<void>(x.reprise_fields(), v);
   } else if constexpr (is_tuple<U>) {
-    std::apply([&](auto&... f) { (walk(f, v), ...); }, x);
+    walk_each<void>(x, v);
   } else if constexpr (is_optional<U>) {
     bool const has = x.has_value();
     v.bytes(&has, 1);
@@ -271,10 +339,10 @@ void walk(T& x, V& v) {
     } else {
       std::size_t const n = x.size();
       v.bytes(&n, sizeof n);
-      for (auto& one : x) walk(one, v);
+      walk_range(x, v);
     }
   } else if constexpr (is_std_array<U>) {
-    for (auto& one : x) walk(one, v);
+    walk_range(x, v);
   } else if constexpr (std::is_pointer_v<U> || requires(U const& p) { p.operator->(); }) {
     static_cast<void>(a_traced_argument_must_not_hold_a_pointer<U>{});
   } else if constexpr (host_range<U>) {
@@ -282,7 +350,7 @@ void walk(T& x, V& v) {
   } else if constexpr (std::is_empty_v<U>) {
     // nothing to see
   } else if constexpr (std::is_aggregate_v<U> && !std::is_array_v<U>) {
-    std::apply([&](auto&... f) { (walk(f, v), ...); }, tie_fields(x));
+    walk_each<U>(tie_fields(x), v);
   } else {
     static_cast<void>(a_traced_argument_must_be_an_aggregate_or_name_its_fields<U>{});
   }

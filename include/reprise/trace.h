@@ -37,6 +37,9 @@ class REPRISE_API call {
   void add_bytes(void const* p, std::size_t n);
   void add_array(handle const& h, bool rebindable);
   void add_scalar(std::uint64_t id, dtype type, std::uint64_t bits);
+  // Before a recording: what the leaves are called, in packing order.
+  void name_array(std::string name);
+  void name_scalar(std::string name);
   // Host memory as an array for the length of this call; the same memory twice is one array.
   handle borrow(dtype type, void const* data, std::int64_t size);
   void* shared_object(void const* address, void const* tag,
@@ -266,6 +269,26 @@ struct rebinding {
   void number(S&) {}
   void bytes(void const*, std::size_t) {}
 };
+struct naming {  // "1.weight": the argument, then the path of fields
+  call& c;
+  std::vector<std::string> path;
+  std::string text() const {
+    std::string t;
+    for (auto const& p : path) t += (t.empty() ? "" : ".") + p;
+    return t;
+  }
+  void enter(std::string_view name) { path.emplace_back(name); }
+  void leave() { path.pop_back(); }
+  template <class A>
+  void data(A&) {
+    c.name_array(text());
+  }
+  template <class S>
+  void number(S&) {
+    c.name_scalar(text());
+  }
+  void bytes(void const*, std::size_t) {}
+};
 struct restoring {  // puts the handles of mutable arguments back after a throw
   std::vector<handle> saved;
   std::size_t next = 0;
@@ -444,6 +467,12 @@ auto perform(F& f, A&&... a) {
       }
     }
   }
+  naming names{c, {}};
+  each([&, i = 0](auto& b) mutable {
+    names.enter(std::to_string(i++));
+    b.visit(names);
+    names.leave();
+  });
   restoring saved;
   each([&](auto& b) { b.visit(saved); });
   c.begin();

@@ -129,6 +129,13 @@ std::vector<std::uint64_t> call_state::scalar_ids() const {
   return ids;
 }
 
+std::vector<value_base const*> call_state::values_in_order() const {
+  std::vector<value_base const*> all;
+  for (handle const* r : results) all.push_back(r->get());
+  for (handle const& h : after) all.push_back(h.get());
+  return all;
+}
+
 void call_state::start_recording() {
   call_state& s = *this;
   auto t = std::make_shared<tape>(s.home, true);
@@ -138,13 +145,13 @@ void call_state::start_recording() {
     if (!h || t->known_values.contains(h.get())) continue;
     t->node_of_input(h);
     t->program.parameters.back().role = ir::parameter_role::argument;
-    t->program.parameters.back().name = std::to_string(i);
+    t->program.parameters.back().name = s.leaf_names[i];
     s.sources.push_back({false, static_cast<std::uint32_t>(i)});
   }
   for (std::size_t i = 0; i < s.scalars.size(); ++i) {
     if (t->known_scalars.contains(s.scalars[i].id)) continue;
     t->node_of_scalar(s.scalars[i].id, s.scalars[i].type, s.scalars[i].bits);
-    t->program.parameters.back().name = fmt::format("number.{}", i);
+    t->program.parameters.back().name = s.scalar_names[i];
     s.sources.push_back({true, static_cast<std::uint32_t>(i)});
   }
   t->arguments = t->inputs.size();
@@ -258,6 +265,9 @@ void call::add_scalar(std::uint64_t id, dtype type, std::uint64_t bits) {
   s.put(&same, sizeof same);
 }
 
+void call::name_array(std::string name) { state_->leaf_names.push_back(std::move(name)); }
+void call::name_scalar(std::string name) { state_->scalar_names.push_back(std::move(name)); }
+
 handle call::borrow(dtype type, void const* data, std::int64_t size) {
   if (nested_) return from_host(type, data, shape{size}, {});
   for (handle const& b : state_->borrowed) {
@@ -326,7 +336,7 @@ void call::end_check() {
   std::shared_ptr<tape> const t = pop_trace();
   s.recording.reset();
   departure d;
-  depart(*t, {}, d);
+  depart(*t, {}, d, s.values_in_order());
   std::string const difference = first_difference(*s.first_recording, d.program);
   for (handle const& h : d.outputs)
     lose(of(h), "it belongs to a recording that was made for comparison only");
@@ -377,7 +387,7 @@ bool call::finish(std::shared_ptr<void const> prototype, bool replayable, bool c
   departure d;
   arrival a;
   std::vector<std::string> compiled;
-  depart(*t, {}, d);
+  depart(*t, {}, d, s.values_in_order());
   if (check) s.first_recording = std::make_shared<ir::program const>(d.program);
   // What living values are neither results nor arguments: they outlived the body.
   std::size_t outliving = 0;

@@ -34,6 +34,7 @@ struct call_state {
   std::shared_ptr<session> home;
   std::vector<leaf> leaves;
   std::vector<scalar_leaf> scalars;
+  std::vector<std::string> leaf_names, scalar_names;
   std::vector<handle> borrowed;
   std::vector<shared_temporary> objects;
   std::string before_bytes, after_bytes;
@@ -61,6 +62,7 @@ struct call_state {
   handle value_of(outcome const& o);
   std::string reason_to_record_again(tape const& t, bool result_copies, std::size_t outliving) const;
   std::vector<std::uint64_t> scalar_ids() const;
+  std::vector<value_base const*> values_in_order() const;  // results, then arguments as the body left them
 };
 
 }  // namespace reprise::record

@@ -390,6 +390,16 @@ TEST(Trace, JsonOfATraceNamesItsOperations) {
                                        HasSubstr("trace_test.cpp")));
 }
 
+TEST(Trace, ParametersAreNamedByArgumentAndField) {
+  auto f = cuda::trace([](auto const& x, auto const& l, auto const& s) { return l(x) * s; });
+  layer l{.w = array<float>{2}, .scale = 3, .sizes = {}, .bias = array<float>{1}};
+  f(array<float>{1}, l, scalar<float>(2));
+  EXPECT_THAT(f.json(), testing::AllOf(HasSubstr("\"0\""), HasSubstr("\"2\"")));
+#ifndef __clang__
+  EXPECT_THAT(f.json(), testing::AllOf(HasSubstr("\"1.w\""), HasSubstr("\"1.bias\"")));
+#endif
+}
+
 TEST(Trace, StateOfACallableIsItsOwn) {
   struct counter {
     int n = 0;
