@@ -343,7 +343,8 @@ val body::append(instruction i) {
       if (s.number(i.c, -0.0)) return append({.code = kop::mul, .type = i.type, .a = i.a, .b = i.b});
       break;
     case kop::abs:
-      if (s.is(i.a, kop::neg)) return append({.code = kop::abs, .type = i.type, .a = s.list[i.a].a});
+      if (s.is(i.a, kop::neg) && i.type != dtype::u8)  // the negative of a u8 is another number
+        return append({.code = kop::abs, .type = i.type, .a = s.list[i.a].a});
       break;
     case kop::select:
       if (s.is(i.a, kop::bnot))

@@ -165,7 +165,8 @@ maybe rounded_twice(scene const& s, request const& r) {
 }
 // abs(-x) -> abs(x)
 maybe abs_of_neg(scene const& s, request const& r) {
-  if (!s.is(r.operands[0], op::neg)) return std::nullopt;
+  if (!s.is(r.operands[0], op::neg) || s.type(r.operands[0]) == dtype::u8)
+    return std::nullopt;  // -1 of u8 is 255
   return request{op::abs, {s.operand(r.operands[0])}, {}};
 }
 // x + -y -> x - y; x - -y -> x + y

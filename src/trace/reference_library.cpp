@@ -79,10 +79,11 @@ void conv2d(convolution const& c, host_tensor const& x, host_tensor const& w, ho
               for (std::int64_t j = 0; j < kernel[3]; ++j) {
                 std::int64_t const r = row * c.stride[0] - c.padding[0] + i * c.dilation[0];
                 std::int64_t const s = column * c.stride[1] - c.padding[1] + j * c.dilation[1];
-                if (r < 0 || r >= in[2] || s < 0 || s >= in[3]) continue;
+                bool const inside = r >= 0 && r < in[2] && s >= 0 && s < in[3];  // padding is zeros
                 std::int64_t const from = o / outs * each + channel;
                 sum = num::add(sum,
-                               num::mul(load<T>(x, ((image * in[1] + from) * in[2] + r) * in[3] + s),
+                               num::mul(inside ? load<T>(x, ((image * in[1] + from) * in[2] + r) * in[3] + s)
+                                               : decltype(load<T>(x, 0)){},
                                         load<T>(w, ((o * each + channel) * kernel[2] + i) * kernel[3] + j)));
               }
           store<T>(out, at, sum);
