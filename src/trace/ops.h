@@ -1,5 +1,6 @@
-// What the rest of the library knows of operations: the enumeration and the facts of each row of ops.def, attribute schemas,
-// and the rule that gives a result's dtype and shape. Adding a row to ops.def is all it takes for an elementwise operation.
+// What the rest of the library knows of operations: the enumeration and the facts of each row of ops.def,
+// attribute schemas, and the rule that gives a result's dtype and shape. Adding a row to ops.def is all it
+// takes for an elementwise operation.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,17 @@ enum class op : std::uint16_t {
 #undef REGION
 };
 
-enum class category : std::uint8_t { elementwise, select, cast, reduction, arg_reduction, movement, source, library, region };
+enum class category : std::uint8_t {
+  elementwise,
+  select,
+  cast,
+  reduction,
+  arg_reduction,
+  movement,
+  source,
+  library,
+  region
+};
 enum class accepts : std::uint8_t { any, numeric, floating, integral, integer, boolean, none };
 enum class result_rule : std::uint8_t { same, boolean, summed, index, by_rule };
 enum class identity_value : std::uint8_t { none, zero, one, lowest, highest };
@@ -48,19 +59,19 @@ struct attribute {
 
 struct op_info {
   op code;
-  char const* name;                   // the JSON name and the enumerator
+  char const* name;  // the JSON name and the enumerator
   category kind;
-  int arity;                           // -1: one or more
+  int arity;  // -1: one or more
   accepts operands;
   result_rule result;
   int ulps;
-  identity_value identity;             // of a reduction
+  identity_value identity;  // of a reduction
   std::vector<attribute> attributes;
   char const* doc;
 };
 
 int op_count();
-op_info const& info(op);                        // O(1)
+op_info const& info(op);  // O(1)
 std::optional<op> find_op(std::string_view name);
 bool accepts_dtype(accepts set, dtype type);
 
@@ -70,16 +81,17 @@ struct tensor_type {
   reprise::shape shape;
   friend bool operator==(tensor_type const&, tensor_type const&) = default;
 };
-std::string str(tensor_type const&);   // "float32(2, 3)"
+std::string str(tensor_type const&);  // "float32(2, 3)"
 
-// Attributes are packed words in the order of the schema: an int, dtype or scalar is one word (a scalar: its bits, zero
-// extended), an ints is its count and then its values.
+// Attributes are packed words in the order of the schema: an int, dtype or scalar is one word (a scalar: its
+// bits, zero extended), an ints is its count and then its values.
 using words = std::span<std::int64_t const>;
 std::int64_t attribute_int(op, words, std::string_view name);
 words attribute_ints(op, words, std::string_view name);
 
-// The dtype and shape that an operation gives, by its row. Throws argument_error with operation, operand shapes and reason when
-// the operands or attributes are not legal; a node for which this does not throw satisfies the node rules of docs/program.md.
+// The dtype and shape that an operation gives, by its row. Throws argument_error with operation, operand
+// shapes and reason when the operands or attributes are not legal; a node for which this does not throw
+// satisfies the node rules of docs/program.md.
 tensor_type infer(op code, std::span<tensor_type const> operands, words attributes);
 
 }  // namespace reprise::ir
