@@ -239,5 +239,23 @@ TEST(Math, F64GeluKeepsItsTail) {
   }
 }
 
+TEST(Math, F64GeluTanhKeepsItsTail) {
+  code::body b;
+  value_id const r = code::gelu_tanh(b.append({.code = kop::load, .type = dtype::f64})).id;
+  lanes_of run(b.take(), 1);
+  // from a computation with 90 digits
+  for (auto [x, want] : {std::pair{-1.0, -0.1588080093917233}, std::pair{-3.7, -0.00027180602139205363},
+                         std::pair{-8.0, -3.1077829375011112e-21}, std::pair{-15.3, -3.906386269708258e-121},
+                         std::pair{-20.6, -1.3715466053953854e-284}, std::pair{3.0, 2.996362607918227}}) {
+    double const got = *static_cast<double const*>(run.run(r, {&x}));
+    EXPECT_NEAR(got, want, std::fabs(want) * 1e-15) << x;
+  }
+  for (double x : {-64.5, -1e200, 1e200}) {
+    double const got = *static_cast<double const*>(run.run(r, {&x}));
+    EXPECT_EQ(got, x < 0 ? 0 : x);
+    EXPECT_EQ(std::signbit(got), x < 0);
+  }
+}
+
 }  // namespace
 }  // namespace reprise::jit
