@@ -1,4 +1,5 @@
 # Writes generator_hash.h: one hash over the names and contents of FILES ("|"-separated), independent of where the tree lies.
+cmake_minimum_required(VERSION 3.25)
 string(REPLACE "|" ";" FILES "${FILES}")
 list(SORT FILES)
 set(all "")
