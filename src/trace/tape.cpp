@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -142,9 +144,56 @@ bool retain(value* v) {
   return false;
 }
 
+// The nodes with a value in `out`: those of `first` in that order, then the others.
+std::vector<ir::node_id> in_order(std::vector<value*> const& out, std::span<value_base const* const> first) {
+  std::vector<ir::node_id> order;
+  std::unordered_map<value_base const*, std::size_t> rank;
+  for (value_base const* v : first) rank.emplace(v, rank.size());
+  for (ir::node_id n = 0; n < out.size(); ++n)
+    if (out[n]) order.push_back(n);
+  if (rank.empty()) return order;
+  std::stable_sort(order.begin(), order.end(), [&](ir::node_id a, ir::node_id b) {
+    auto const of_a = rank.find(out[a]), of_b = rank.find(out[b]);
+    return (of_a == rank.end() ? rank.size() : of_a->second) <
+           (of_b == rank.end() ? rank.size() : of_b->second);
+  });
+  return order;
+}
+
+// Renumbers the parameters from `fixed` on in the order in which the canonical program needs them, for the
+// same reason.
+void order_parameters(ir::program& p, std::vector<input>& inputs, std::size_t fixed) {
+  std::vector<std::size_t> order(fixed);  // the old number of each new one
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<char> placed(inputs.size(), 0);
+  for (ir::node const& node : p.nodes) {
+    if (node.code != ir::op::parameter) continue;
+    std::int64_t& index = p.attributes[node.first_attribute];
+    auto const old = static_cast<std::size_t>(index);
+    if (old < fixed) continue;
+    if (!placed[old]) {
+      placed[old] = 1;
+      index = static_cast<std::int64_t>(order.size());
+      order.push_back(old);
+    } else {
+      index = std::find(order.begin(), order.end(), old) - order.begin();
+    }
+  }
+  for (std::size_t i = fixed; i < inputs.size(); ++i)
+    if (!placed[i]) order.push_back(i);
+  std::vector<input> moved;
+  std::vector<ir::parameter> parameters;
+  for (std::size_t const old : order) {
+    moved.push_back(std::move(inputs[old]));
+    parameters.push_back(std::move(p.parameters[old]));
+  }
+  inputs = std::move(moved);
+  p.parameters = std::move(parameters);
+}
+
 }  // namespace
 
-bool depart(tape& t, std::span<value* const> wanted, departure& d) {
+bool depart(tape& t, std::span<value* const> wanted, departure& d, std::span<value_base const* const> first) {
   std::vector<handle> dropped;  // handles die after the lock: a destructor takes it
   std::unique_lock hold(t.lock);
   std::size_t const count = t.program.nodes.size();
@@ -165,8 +214,8 @@ bool depart(tape& t, std::span<value* const> wanted, departure& d) {
   for (ir::node_id n = 0; n < count; ++n)
     if (needed[n] && t.owners[n] && retain(t.owners[n])) out[n] = t.owners[n];
   extraction e = extract(t, needed, {}, t.traced);
-  for (ir::node_id n = 0; n < count; ++n) {
-    if (!out[n]) continue;
+  std::size_t const fixed = t.traced ? t.arguments : 0;
+  for (ir::node_id const n : in_order(out, first)) {
     d.outputs.emplace_back(out[n]);
     e.program.results.push_back({e.where[n], ir::result_role::returned, 0, {}});
     std::shared_ptr<tape> self;
@@ -236,6 +285,7 @@ bool depart(tape& t, std::span<value* const> wanted, departure& d) {
 
   d.inputs = std::move(e.inputs);
   d.program = ir::canonical(e.program, ir::constants::apart);
+  order_parameters(d.program, d.inputs, fixed);
   // Several values may be one node once duplicates are merged: it is computed and stored once.
   std::vector<ir::result> unique;
   for (ir::result const& r : d.program.results) {

@@ -73,8 +73,11 @@ struct arrival {
 };
 
 // Takes everything off the tape that `wanted` living values need (all living ones when empty); they are
-// running afterwards. Returns false if there is nothing to run. Locks the tape.
-bool depart(tape& t, std::span<value* const> wanted, departure& d);
+// running afterwards. Returns false if there is nothing to run. Locks the tape. Results are in the order of
+// `first`, then as they were recorded: C++ leaves the order of a call's arguments to the compiler, and the
+// program must not depend on it.
+bool depart(tape& t, std::span<value* const> wanted, departure& d,
+            std::span<value_base const* const> first = {});
 // Compiles and runs; outputs become ready, or lost when it throws. Holds no lock.
 arrival run(departure& d, tally& count, std::vector<std::string>& compile_reasons);
 
