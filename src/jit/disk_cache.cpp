@@ -318,6 +318,22 @@ lookup disk_cache::load(std::string_view key_material) {
   } catch (std::exception const& e) { return s.missed(name, miss::unreadable, e.what()); }
 }
 
+void disk_cache::reject(std::string_view key_material, cache_entry const& bad) {
+  auto& s = *state_;
+  if (s.in_child() || !s.off.empty()) return;
+  auto const name = key_name(key_material);
+  try {
+    auto const folder = s.usable_folder();
+    if (!folder) return;
+    auto const file = folder->read(name);
+    if (file.reason != miss::none) return;
+    auto const there = decode_entry(file.bytes, key_material);
+    if (!there.entry || !(*there.entry == bad)) return;
+    folder->remove(name, file.identity);
+    s.say(fmt::format("rejected {}: removed", name));
+  } catch (std::exception const& e) { s.say(fmt::format("rejected {}, but it stays: {}", name, e.what())); }
+}
+
 void disk_cache::store(std::string key_material, cache_entry entry, key_lock held) {
   auto& s = *state_;
   if (s.in_child() || !s.off.empty()) return;

@@ -64,6 +64,10 @@ class disk_cache {
 
   lookup load(std::string_view key_material);
 
+  // The entry that load() gave is whole and yet cannot be used: its file goes, unless another one took its
+  // place meanwhile, so that the next store is not refused because one is there already.
+  void reject(std::string_view key_material, cache_entry const& bad);
+
   // Queued for the worker, which releases `held` once the entry is on disk or has failed.
   void store(std::string key_material, cache_entry entry, key_lock held = {});
 
