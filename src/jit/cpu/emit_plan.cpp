@@ -45,7 +45,9 @@ compiled_kernels compile_kernels(jit::plan const& p, std::span<std::uint32_t con
   std::stable_sort(order.begin(), order.end(),
                    [&](auto a, auto b) { return weight(p.kernels[a]) > weight(p.kernels[b]); });
   std::size_t const modules =
-      threads.threads() == 1 ? 1 : std::min({order.size(), 2 * static_cast<std::size_t>(threads.threads()), most_modules});
+      threads.threads() == 1
+          ? 1
+          : std::min({order.size(), 2 * static_cast<std::size_t>(threads.threads()), most_modules});
   std::vector<std::vector<std::uint32_t>> shares(modules);
   std::vector<std::size_t> load(modules, 0);
   for (auto k : order) {
