@@ -289,7 +289,7 @@ def run_drjit(data):
         for i in range(200): x = x * 0.999 - dr.sum(x) * 0.00195 + 0.25
         return x
     fns = {"add_50k": lambda a, b: a + b, "add_50k_host": lambda a, b: a + b, "black_scholes": bsch, "tiny_chain": tiny,
-           "saxpy_chain": lambda x: dr.tanh(1.5 * x + .3) * dr.rcp(1 + dr.exp(-x)) - x * x * .5 + dr.exp(-dr.abs(x)), "sum_all": dr.sum}
+           "saxpy_chain": lambda x: dr.tanh(1.5 * x + .3) * dr.rcp(1 + dr.exp(-x)) - x * x * .5 + dr.exp(-dr.abs(x)), "sum_all": lambda x: dr.sum(x)}
     for w, f in fns.items():
         if only and w not in only: continue
         try:
