@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "jit/cpu/backend.h"
+#include "jit/cpu/emit.h"
 #include "support/random_program.h"
 #include "support/sweep.h"
 
@@ -138,6 +139,19 @@ std::unique_ptr<jit::backend> separate_backend() {
   return made;
 }
 
+// The same code, whose work is shared among threads however little it is.
+jit::sections divided(jit::sections code) {
+  for (auto& [name, bytes] : code) {
+    if (name != "launches") continue;
+    std::vector<cpu::launch> launches(bytes.size() / sizeof(cpu::launch));
+    if (bytes.empty()) continue;
+    std::memcpy(launches.data(), bytes.data(), bytes.size());
+    for (cpu::launch& l : launches) l.grain = 1;
+    std::memcpy(bytes.data(), launches.data(), bytes.size());
+  }
+  return code;
+}
+
 // The backends that all cases share.
 struct bench {
   std::unique_ptr<jit::backend> one = cpu::make_backend(1), three = cpu::make_backend(3),
@@ -181,7 +195,7 @@ struct bench {
       jit::plan const read = jit::from_bytes(to_bytes(plain.plan));
       jit::counters counted;
       same("loaded, three threads",
-           run(*three->load(read, plain.code, counted), c.code, c.parameters, booleans::any_byte));
+           run(*three->load(read, divided(plain.code), counted), c.code, c.parameters, booleans::any_byte));
       same("loaded, separate memory", run(*separate->load(read, plain.code, counted), c.code, c.parameters));
       if (counted.llvm_compiles != 0) text += "loading compiled something\n";
 
@@ -195,7 +209,7 @@ struct bench {
         jit::plan const again = jit::from_bytes(to_bytes(called.plan));
         outcome const second = run(*one->load(again, called.code, counted), c.code, c.parameters);
         note("with libraries, loaded", second.wrong + differences(second.results, first.results));
-        outcome const third = run(*three->load(again, called.code, counted), c.code, c.parameters);
+        outcome const third = run(*three->load(again, divided(called.code), counted), c.code, c.parameters);
         note("with libraries, loaded, three threads", third.wrong + c.check(third.results));
       }
 
@@ -219,7 +233,7 @@ TEST(compiled, sweep) {
   bench all;
   std::string const only(setting("REPRISE_SWEEP_ONLY"));
   std::uint64_t count = 0;
-  std::uint64_t const wanted = cases_of_run(60);
+  std::uint64_t const wanted = cases_of_run(150);
   int const total = for_each_case([&](sweep_case const&) { ++count; }, {.only = only});
   for_each_case(
       [&](sweep_case const& c) {
@@ -230,13 +244,13 @@ TEST(compiled, sweep) {
   std::cout << "compiled: " << all.programs << " of " << total << " cases, " << all.builds << " builds\n";
 }
 
-void check_random(bool inexact, std::uint64_t usual) {
+void check_random(random_options const& options, std::uint64_t usual) {
   bench all;
   std::uint64_t const first = seed_of_run() * 1000,
                       count = std::min<std::uint64_t>(cases_of_run(usual), 100000);
   std::cout << "random programs: seeds " << first << " to " << first + count - 1 << "\n";
   for (std::uint64_t seed = first; seed < first + count; ++seed)
-    EXPECT_EQ(all.wrong(random_program(seed, {.inexact = inexact})), "");
+    EXPECT_EQ(all.wrong(random_program(seed, options)), "");
   EXPECT_EQ(static_cast<std::uint64_t>(all.programs), count);
   std::cout << "compiled: " << all.programs << " programs, " << all.builds << " builds\n";
 }
@@ -255,8 +269,14 @@ TEST(compiled, named_program) {
   std::cout << str(jit::compile(code, {.libraries = false}));
 }
 
-TEST(compiled, random_exact_programs) { check_random(false, 60); }
-TEST(compiled, random_programs) { check_random(true, 60); }
+TEST(compiled, random_exact_programs) { check_random({.inexact = false}, 100); }
+TEST(compiled, random_programs) { check_random({}, 100); }
+TEST(compiled, random_long_programs) { check_random({.min_nodes = 100, .max_nodes = 150}, 5); }
+
+// Arrays that several threads share, whose rows are cut and whose reductions have many blocks.
+TEST(compiled, random_programs_of_large_arrays) {
+  check_random({.min_nodes = 5, .max_nodes = 15, .max_elements = 300'000}, 60);
+}
 
 }  // namespace
 }  // namespace reprise::test
