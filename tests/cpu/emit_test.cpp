@@ -308,8 +308,8 @@ TEST(emit, quotients_and_remainders_in_places) {
 TEST(emit, transposes) {
   std::vector<built> all;
   for (dtype t : {dtype::f32, dtype::f64, dtype::u8})
-    for (std::int64_t rows : {2, 15, 16, 33})
-      for (std::int64_t columns : {3, 16, 31, 32, 33, 64, 100, 300}) {
+    for (std::int64_t rows : {2, 16, 33})
+      for (std::int64_t columns : {3, 16, 33, 300}) {
         built b(std::string("transpose_") + name_of(t) + "_" + std::to_string(rows) + "_" +
                     std::to_string(columns),
                 {2, rows}, columns);

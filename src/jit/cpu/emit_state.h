@@ -55,20 +55,27 @@ class emitter {
  private:
   static constexpr std::uint32_t no_variable = 0xffffffffu;
 
-  // emit.cpp: units and phases
-  void emit_along_inner();
-  void emit_along_grid();
-  void grid_block(int tile, int vectors, int used);
-  void elementwise_loop(Value* start, Value* stop, bool whole);
-  void unit_along_inner(Value* unit);
-  bool crosses_rows();
-  std::vector<std::uint32_t> streamed_buffers();
+  // emit.cpp: phases
   void begin_phase(jit::phase const& p);
   void row_level();
   void loop_level();
   void decode(Value* unit, std::span<std::uint32_t const> loops, std::span<std::int64_t const> counts);
   void for_replicas(unsigned deps, std::function<void(int, int)> const& each);
   int heaviness() const;
+
+  // emit_inner.cpp
+  void emit_along_inner();
+  void unit_along_inner(Value* chunk);
+  void block_along_rows(Value* chunk);
+  void elementwise_loop(Value* start, Value* stop, bool whole);
+  void load_square(jit::instruction const& i);
+  bool crosses_rows(jit::instruction const& i) const;
+  std::vector<std::uint32_t> streamed_buffers();
+  std::pair<Value*, Value*> chunk_bounds(Value* chunk, std::int64_t extent);
+
+  // emit_grid.cpp
+  void emit_along_grid();
+  void grid_block(int tile, int vectors, int used);
 
   // emit_loop.cpp
   using carried = std::vector<Value*>;
@@ -188,10 +195,11 @@ class emitter {
   std::map<std::uint32_t, unsigned> atom_deps_;
   std::vector<std::vector<Value*>> rows_;  // row registers [slot][tile * vectors]
   std::int64_t units_ = 0;
-  // Along the inner loop: rows and inner indices of a unit (0: all of one row), and whether stores go past
-  // the caches.
+  // Along the inner loop: rows and inner indices of a unit (0: all of a row), whether a block of rows goes by
+  // squares, and whether stores go past the caches.
   std::int64_t block_rows_ = 1, chunk_ = 0;
-  bool streams_ = false;
+  int most_lanes_ = 1;
+  bool squares_ = false, streams_ = false;
 };
 
 }  // namespace reprise::cpu
