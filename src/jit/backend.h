@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,9 @@ class executable {
   virtual std::uint32_t kernels() const = 0;
   virtual std::uint32_t library_calls() const = 0;
 };
+
+// How a note in plan::notes begins that tells of a fallback, one for each that is counted.
+inline constexpr std::string_view fallback_note = "generated instead of a library call";
 
 // What a disk entry holds besides the key: enough to load the executable without any compiler.
 using sections = std::vector<std::pair<std::string, std::vector<std::byte>>>;

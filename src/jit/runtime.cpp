@@ -22,6 +22,7 @@ struct code final : record::compiled {
   ir::program program;  // what it runs, lifted parameters included
   std::string name;     // the hash of its key
   std::size_t lifted = 0;
+  std::string fallback;  // the reasons, one a line
 };
 
 // One compiled form of a skeleton: some constants are parameters, the others have these values.
@@ -71,6 +72,9 @@ class runtime final : public record::engine {
                            std::vector<std::string>& reasons) override;
   void run(record::prepared const& p, std::span<void* const> parameters, std::span<void* const> results,
            std::span<std::uint64_t const> scalars, record::tally& t) override;
+  std::string const& fallback(record::prepared const& p) const override {
+    return static_cast<code const&>(*p.code).fallback;
+  }
   void dump(std::string const& directory) override;
 
   void note_recording(std::string_view text) override {
@@ -192,12 +196,16 @@ std::shared_ptr<code> runtime::from_disk(ir::program const& p, cache_entry const
   plan const steps = from_bytes({reinterpret_cast<char const*>(planned->data()), planned->size()});
   sections rest;
   for (auto const& s : e.sections)
-    if (s.first != "plan") rest.push_back(s);
+    if (s.first != "plan" && s.first != "fallback") rest.push_back(s);
   verify(steps, p);
   counters c;
   auto made = std::make_shared<code>();
   made->exe = device_->load(steps, rest, c);
   made->program = p;
+  if (std::vector<std::byte> const* const text = e.section("fallback")) {
+    made->fallback.assign(reinterpret_cast<char const*>(text->data()), text->size());
+    t.fallbacks += static_cast<std::uint64_t>(std::count(made->fallback.begin(), made->fallback.end(), '\n'));
+  }
   add(t, c);
   return made;
 }
@@ -253,6 +261,9 @@ std::shared_ptr<code> runtime::make(ir::program const& p, std::string const& why
   made->name = name;
   add(t, c);
   reasons.push_back(why);
+  if (c.fallbacks)
+    for (std::string const& note : steps.notes)
+      if (note.starts_with(fallback_note)) made->fallback += note + "\n";
   if (settings_.log_compile) {
     double const ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -266,6 +277,9 @@ std::shared_ptr<code> runtime::make(ir::program const& p, std::string const& why
   cache_entry entry;
   auto const* first = reinterpret_cast<std::byte const*>(planned.data());
   entry.sections.emplace_back("plan", std::vector<std::byte>(first, first + planned.size()));
+  auto const* text = reinterpret_cast<std::byte const*>(made->fallback.data());
+  if (!made->fallback.empty())
+    entry.sections.emplace_back("fallback", std::vector<std::byte>(text, text + made->fallback.size()));
   for (auto& s : out) entry.sections.push_back(std::move(s));
   disk_.store(key, std::move(entry), std::move(key_lock));
   return made;

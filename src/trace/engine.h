@@ -14,13 +14,14 @@
 namespace reprise::record {
 
 // Numbers of a report, by the names of its JSON. What counts where: docs/environment.md.
-#define REPRISE_COUNTERS(X)                                                                           \
-  X(recorded)                                                                                         \
-  X(replayed)                                                                                         \
-  X(signature_hits)                                                                                   \
-  X(content_hits) X(disk_hits) X(lifted) X(kernels_compiled) X(nvrtc_calls) X(llvm_compiles)          \
-      X(heuristic_queries) X(graphs_instantiated) X(graph_nodes) X(graph_launches) X(kernel_launches) \
-          X(library_calls) X(bytes_to_device) X(bytes_to_host) X(device_allocations) X(fallbacks)
+#define REPRISE_COUNTERS(X)                                                                       \
+  X(recorded)                                                                                     \
+  X(replayed)                                                                                     \
+  X(signature_hits)                                                                               \
+  X(content_hits)                                                                                 \
+  X(disk_hits) X(lifted) X(kernels_compiled) X(nvrtc_calls) X(llvm_compiles) X(heuristic_queries) \
+      X(graphs_instantiated) X(graph_nodes) X(graph_launches) X(kernel_launches) X(library_calls) \
+          X(bytes_to_device) X(bytes_to_host) X(device_allocations) X(fallbacks)
 
 struct tally {
 #define X(name) std::uint64_t name = 0;
@@ -60,6 +61,8 @@ class engine {
   // lifted).
   virtual void run(prepared const& p, std::span<void* const> parameters, std::span<void* const> results,
                    std::span<std::uint64_t const> scalars, tally& t) = 0;
+  // Why a step of it runs another way than intended (a library is missing); empty when none does.
+  virtual std::string const& fallback(prepared const& p) const = 0;
   // The programs that are in memory, oldest first, with the stages of their compilation: for dumps.
   virtual void dump(std::string const& directory) = 0;
 

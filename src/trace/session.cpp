@@ -18,6 +18,12 @@ void context_state::check_alive() const {
   if (lost_.load(std::memory_order_acquire)) throw device_error("the context is lost: " + lost_reason_);
 }
 
+void context_state::check_required(record::prepared const& p) const {
+  if (required.load(std::memory_order_acquire) == 0) return;
+  if (std::string const& why = engine_->fallback(p); !why.empty())
+    throw forbidden_error("require_device: the program would not run as intended: " + why);
+}
+
 void context_state::lose(std::string reason) {
   std::lock_guard hold(counts_);
   if (lost_) return;

@@ -37,6 +37,8 @@ class context_state : public std::enable_shared_from_this<context_state> {
   report total_report() const;
 
   std::atomic<int> required{0};  // require_device scopes alive
+  // Throws forbidden_error where such a scope is open and the program would not run as intended.
+  void check_required(record::prepared const& p) const;
 
  private:
   std::unique_ptr<record::engine> engine_;

@@ -382,6 +382,21 @@ TEST(Trace, WhereItRanCanBeAsserted) {  // TRAPS 35
   EXPECT_EQ(ctx.report().device, "cpu");
 }
 
+TEST(Trace, AFallbackIsCountedExplainedAndRefusedWhereRequired) {
+  setenv("REPRISE_HIDE", "onednn", 1);
+  context const ctx;
+  use const here(ctx);
+  auto f = cuda::trace([](auto const& a, auto const& b) { return matmul(a, b); });
+  array<float> const a = ones<float>({3, 4}), b = ones<float>({4, 5});
+  EXPECT_EQ(f(a, b)[0], 4);
+  EXPECT_EQ(ctx.totals().fallbacks, 1u);
+  require_device const only(ctx, device::cpu);
+  EXPECT_THROW(f(a, b), forbidden_error);
+  EXPECT_THROW(matmul(b, ones<float>({5, 2})).to_vector(), forbidden_error);
+  unsetenv("REPRISE_HIDE");
+  EXPECT_EQ((a + 1)[0], 2);
+}
+
 TEST(Trace, JsonOfATraceNamesItsOperations) {
   auto f = cuda::trace([](auto const& x, auto const& y) { return x * y + 1; });
   EXPECT_THROW(f.json(), argument_error);

@@ -174,7 +174,7 @@ void cpu_backend::decide(jit::plan& p, jit::counters& c) {
       if (s.alternative < 0)
         throw compile_error("a library step has no generated kernel, and no library call: " + reason);
       s.chosen = jit::choice::generated;
-      p.notes.push_back("generated instead of a library call: " + reason);
+      p.notes.push_back(std::string(jit::fallback_note) + ": " + reason);
       ++c.fallbacks;
       continue;
     }
