@@ -256,7 +256,7 @@ workload sum_all(double scale) {
 workload colsum(double scale) {
   auto const rows = side(16384, scale), columns = side(4096, scale);
   auto const x = normal(rows * columns);
-  return traced([](auto const& x) { return sum(x, 0); },
+  return traced([](auto const& x) { return sum(x, {0}); },
                 [=](array<float> const& y) {
                   return compare(y, 256, 1e-3, [&](std::int64_t j) {
                     double total = 0;
@@ -395,11 +395,8 @@ workload resnet_block(double) {
     auto const scaled = [](auto const& y, auto const& g, auto const& b) {
       return y * reshape(g, {1, -1, 1, 1}) + reshape(b, {1, -1, 1, 1});
     };
-    auto const conv = [](auto const& y, auto const& w) {
-      return conv2d(y, w, reprise::conv2d_options{.padding = {1, 1}});
-    };
-    auto const y = relu(scaled(conv(x, w1), g1, b1));
-    return relu(scaled(conv(y, w2), g2, b2) + x);
+    auto const y = relu(scaled(conv2d(x, w1, {.padding = {1, 1}}), g1, b1));
+    return relu(scaled(conv2d(y, w2, {.padding = {1, 1}}), g2, b2) + x);
   };
   return traced(
       block,
