@@ -381,6 +381,7 @@ void call::add_result(handle& h) { state_->results.push_back(&h); }
 bool call::finish(std::shared_ptr<void const> prototype, bool replayable, bool check) {
   call_state& s = *state_;
   std::shared_ptr<tape> t = pop_trace();
+  t->readable.clear();
   s.count.recorded = 1;
   std::vector<report::reason> reasons;
   reasons.push_back({"recorded", s.stateless ? "first call with this signature" : "the callable has state"});

@@ -53,15 +53,15 @@ void host_read(handle const& x, location at) {
   if (!x) throw_empty(at);
   if (!current_trace()) return;
   note_read(of(x));
-  allowed_reads.push_back(x.get());
+  current_trace()->readable.push_back(x);
 }
 
 void const* host_data(handle const& x, bool bulk, location at) {
   if (!x) throw_empty(at);
   value& v = of(x);
   if (bulk && current_trace()) {
-    bool const allowed =
-        std::find(allowed_reads.begin(), allowed_reads.end(), x.get()) != allowed_reads.end();
+    bool const allowed = std::find(current_trace()->readable.begin(), current_trace()->readable.end(), x) !=
+                         current_trace()->readable.end();
     if (!allowed)
       throw argument_error(
           message("read",

@@ -317,6 +317,7 @@ arrival run(departure& d, tally& count, std::vector<std::string>& compile_reason
     std::vector<std::shared_ptr<buffer>> memory;
     if (!d.program.results.empty()) {
       a.code = d.home->engine().prepare(d.program, count, compile_reasons);
+      d.home->check_required(a.code);
       for (ir::result const& r : d.program.results) {
         memory.push_back(std::make_shared<buffer>(d.home, bytes_of(d.program.type_of(r.value))));
         results.push_back(memory.back()->data());

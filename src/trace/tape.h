@@ -36,6 +36,8 @@ class tape : public std::enable_shared_from_this<tape> {
   bool captured = false;      // an array or number was reached that was not an argument
   std::size_t arguments = 0;  // the first parameters are the call's arguments
 
+  std::vector<handle> readable;  // arrays that host_read allows bulk reads of, for this body
+
   ir::program program;
   std::vector<value*> owners;  // of each node: the living value that it is, or null
   std::vector<input> inputs;   // of each parameter
