@@ -36,9 +36,6 @@ bool is_recording() noexcept { return current_trace() != nullptr; }
 
 namespace {
 
-thread_local std::vector<value_base const*>
-    allowed_reads;  // by host_read, within the traced body that is running
-
 // A read inside a traced body: what was recorded so far runs, and the body will run on every call.
 void note_read(value const& v) {
   if (tape* t = current_trace(); t && t->home == v.home) {
