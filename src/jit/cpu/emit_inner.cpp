@@ -227,7 +227,7 @@ void emitter::unit_along_inner(Value* chunk) {
 // Vectors by fours, by ones, and what is left under a mask.
 void emitter::elementwise_loop(Value* start, Value* stop, bool whole) {
   std::int64_t const n = phase_->extent;
-  int unroll = heaviness() <= 12 ? 4 : heaviness() <= 32 ? 2 : 1;
+  int unroll = heaviness() <= 12 ? 4 : heaviness() <= 128 ? 2 : 1;
   while (unroll > 1 && (n < 2 * unroll * lanes_ || (chunk_ != 0 && chunk_ < unroll * lanes_))) unroll /= 2;
   std::int64_t const wide = static_cast<std::int64_t>(unroll) * lanes_;
   auto rounded = [&](std::int64_t to) -> Value* {
