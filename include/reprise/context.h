@@ -42,8 +42,10 @@ struct REPRISE_API report {
 struct context_options {
   reprise::device device = reprise::device::best;
   int threads = 0;  // of a CPU; 0: REPRISE_THREADS, else all cores
-  std::string
-      cache_directory;  // empty: $REPRISE_CACHE_DIR, else $XDG_CACHE_HOME/reprise, else ~/.cache/reprise
+  // Empty: $REPRISE_CACHE_DIR, else $XDG_CACHE_HOME/reprise, else ~/.cache/reprise. A folder given here that
+  // may not be used (another user's, writable by others) throws argument_error; of the others it is said in
+  // the log.
+  std::string cache_directory;
   bool disk_cache = true;
   std::uint64_t memory_cap = 1ull << 30;  // bytes of programs and executables kept in memory
 };

@@ -13,7 +13,10 @@ std::unique_ptr<record::engine> make_engine(context_options const& o) {
   }
   jit::runtime_options r;
   r.disk = jit::disk_options_from_environment();
-  if (!o.cache_directory.empty()) r.disk.directory = o.cache_directory;
+  if (!o.cache_directory.empty()) {
+    r.disk.directory = o.cache_directory;
+    r.disk_was_asked_for = o.disk_cache && r.disk.enabled;
+  }
   if (!o.disk_cache) r.disk.enabled = false;
   r.memory_cap = o.memory_cap;
   return jit::make_engine(cpu::make_backend(o.threads), std::move(r));

@@ -61,6 +61,9 @@ class runtime final : public record::engine {
                                                 [](std::string_view s) { log_line("cache", s); })
                                           : nullptr),
         fingerprint_(device_->fingerprint()) {
+    if (o.disk_was_asked_for && !disk_.why_off().empty())
+      throw argument_error("context: the cache folder " + o.disk.directory.string() +
+                           " cannot be used: " + disk_.why_off());
     if (settings_.log_cache && !disk_.why_off().empty())
       log_line("cache", "the disk cache is off: " + disk_.why_off());
   }

@@ -14,6 +14,8 @@ namespace reprise::jit {
 
 struct runtime_options {
   disk_options disk;
+  bool disk_was_asked_for =
+      false;  // a folder named in the program: one that is refused is an error, not a log line
   std::uint64_t memory_cap = std::uint64_t{1} << 30;  // bytes of executables
 };
 

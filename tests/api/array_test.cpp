@@ -202,6 +202,13 @@ TEST(Array, ErrorsSayOperationShapesAndLine) {
   EXPECT_THROW(zeros<float>({std::int64_t{1} << 50}).to_vector(), error);
 }
 
+TEST(Array, ACacheFolderThatIsAskedForAndRefusedIsAnError) {
+  setenv("REPRISE_CACHE", "on", 1);
+  EXPECT_THROW(context(context_options{.device = device::cpu, .cache_directory = "/proc/no/such"}),
+               argument_error);
+  setenv("REPRISE_CACHE", "off", 1);
+}
+
 TEST(Array, MixingContextsIsAnError) {
   context const one(device::cpu), two(device::cpu);
   array<float> a, b;
