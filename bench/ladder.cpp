@@ -71,11 +71,10 @@ std::vector<ladder::rung> chosen(std::vector<std::string> const& names) {
   return names.empty() ? std::vector(all.begin(), all.end()) : some;
 }
 
-// How many rungs failed.
-int climb(std::vector<ladder::rung> const& rungs, cuda::context const& ctx, double scale, double seconds,
-          std::string const& file) {
-  cuda::use const here(ctx);
-  cuda::require_device const only(ctx, ctx.device());
+// How many rungs failed. Each has a context of its own, so that its first call finds nothing in memory
+// either.
+int climb(std::vector<ladder::rung> const& rungs, reprise::context_options const& where, double scale,
+          double seconds, std::string const& file) {
   std::ofstream out;
   if (!file.empty()) {
     out.open(file);
@@ -83,6 +82,9 @@ int climb(std::vector<ladder::rung> const& rungs, cuda::context const& ctx, doub
   }
   int failed = 0;
   for (ladder::rung const& r : rungs) {
+    cuda::context const ctx(where);
+    cuda::use const here(ctx);
+    cuda::require_device const only(ctx, ctx.device());
     std::string line;
     try {
       times const t = measure(r.make(scale), ctx, seconds);
@@ -118,9 +120,8 @@ int main(int argc, char** argv) {
   app.add_option("--out", file, "also write the lines to this file");
   CLI11_PARSE(app, argc, argv);
   try {
-    cuda::context const ctx(
-        reprise::context_options{.device = device, .cache_directory = {}, .disk_cache = false});
-    return climb(chosen(only), ctx, scale, seconds, file) == 0 ? 0 : 1;
+    reprise::context_options const where{.device = device, .cache_directory = {}, .disk_cache = false};
+    return climb(chosen(only), where, scale, seconds, file) == 0 ? 0 : 1;
   } catch (std::exception const& e) {
     std::cerr << "ladder: " << e.what() << '\n';
     return 1;
