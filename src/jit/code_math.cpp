@@ -198,9 +198,17 @@ val gelu_f64(val x) {
   // -x / sqrt(2) = u + d, and erfc(u + d) = erfc(u) - 2 / sqrt(pi) * exp(-u^2) * d
   val const high = number(x, -M_SQRT1_2), u = mul(x, high);
   val const d = fma(x, high, neg(u)), rest = fma(x, number(x, 0x1.bdd3413b26456p-55), d);
-  val const slope = mul(call(libm::exp, neg(mul(u, u))), mul(rest, number(x, M_2_SQRTPI)));
+  val const a = at_most(number(x, 64), abs(x)), half = mul(a, number(x, 0.5)), square = mul(a, half);
+  val const near = call(libm::exp, neg(square)), e = fma(near, fma(neg(a), half, square), near);
+  val const slope = mul(e, mul(rest, number(x, M_2_SQRTPI)));
   val const y = sub(call(libm::erfc, u), select(lt(abs(x), number(x, 64)), slope, zero(x)));
-  return mul(mul(x, number(x, 0.5)), y);
+  val const product = mul(mul(x, number(x, 0.5)), y);
+  // Where erfc is a denormal, too coarse to be multiplied: its asymptotic series, in which x has gone.
+  val const t = div(number(x, 1), mul(a, a));
+  val series = number(x, 10395);
+  for (double coefficient : {-945, 105, -15, 3, -1, 1}) series = fma(series, t, number(x, coefficient));
+  val const tail = mul(mul(e, series), number(x, -0.3989422804014327));
+  return select(band(lt(number(x, -64), x), lt(x, number(x, -37.5))), tail, product);
 }
 
 // The exponential's argument, v = 2 u, in two parts: what rounding it loses is what the result is off by,
