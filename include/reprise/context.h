@@ -37,8 +37,8 @@ struct REPRISE_API report {
   std::string json() const;
 };
 
-// Settings of a context. Those of the environment (REPRISE_...) come first where both are given: see
-// docs/environment.md.
+// Settings of a context. What is given here wins over the environment; docs/environment.md lists its
+// variables.
 struct context_options {
   reprise::device device = reprise::device::best;
   int threads = 0;  // of a CPU; 0: REPRISE_THREADS, else all cores

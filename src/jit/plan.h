@@ -75,7 +75,7 @@ struct plan {
   std::vector<edge> edges;  // transitively reduced; all that must be ordered is
   std::vector<plan_buffer> buffers;
   std::vector<buffer_id>
-      results;  // where each result of the program is: may be a parameter buffer (copied by runtime)
+      results;  // where each result of the program is; compile() gives each a buffer of its own
   std::int64_t arena_bytes = 0;
   std::vector<std::string> notes;  // reasons worth telling: why two operations were not fused, ...
 };

@@ -14,15 +14,13 @@
 namespace reprise::record {
 
 // Numbers of a report, by the names of its JSON. What counts where: docs/environment.md.
-#define REPRISE_COUNTERS(X)                                                                                 \
-  X(recorded)                                                                                               \
-  X(replayed)                                                                                               \
-  X(signature_hits)                                                                                         \
-  X(content_hits)                                                                                           \
-  X(disk_hits)                                                                                              \
-  X(lifted) X(kernels_compiled) X(nvrtc_calls) X(llvm_compiles) X(heuristic_queries) X(graphs_instantiated) \
-      X(graph_nodes) X(graph_launches) X(kernel_launches) X(library_calls) X(bytes_to_device)               \
-          X(bytes_to_host) X(device_allocations) X(fallbacks)
+// clang-format off
+#define REPRISE_COUNTERS(X)                                                                            \
+  X(recorded) X(replayed) X(signature_hits) X(content_hits) X(disk_hits) X(lifted) X(kernels_compiled) \
+  X(nvrtc_calls) X(llvm_compiles) X(heuristic_queries) X(graphs_instantiated) X(graph_nodes)           \
+  X(graph_launches) X(kernel_launches) X(library_calls) X(bytes_to_device) X(bytes_to_host)            \
+  X(device_allocations) X(fallbacks)
+// clang-format on
 
 struct tally {
 #define X(name) std::uint64_t name = 0;
