@@ -24,8 +24,9 @@ namespace detail {
 // One call of a traced callable, from packed arguments to results. The library's side of traced::operator().
 class REPRISE_API call {
  public:
-  // key: the address that stands for the callable's type; target: a function pointer's value, else 0.
-  call(void const* key, std::uint64_t target, bool stateless);
+  // key: the address that stands for the callable's type; target: a function pointer's value, else 0; types:
+  // the address that stands for the argument types, since equal bytes of different types are different calls.
+  call(void const* key, std::uint64_t target, void const* types, bool stateless);
   ~call();
   call(call const&) = delete;
   call& operator=(call const&) = delete;
@@ -84,6 +85,11 @@ struct __attribute__((visibility("hidden"))) callable_key {
     ~entry() { forget_callable(this); }
   };
   static inline entry tag;
+};
+
+template <class... A>
+struct __attribute__((visibility("hidden"))) argument_types {
+  static inline char tag = 0;
 };
 
 template <class T>
@@ -426,7 +432,8 @@ template <class F, class... A>
 auto perform(F& f, A&&... a) {
   using plain = std::remove_cvref_t<F>;
   static_assert(check_callable<plain>());
-  call c(&callable_key<plain>::tag, target_of<plain>(f), stateless_callable<plain>);
+  call c(&callable_key<plain>::tag, target_of<plain>(f), &argument_types<A...>::tag,
+         stateless_callable<plain>);
   std::tuple<bound_argument<A>...> bound(typename bound_argument<A>::source{&a, &c}...);
   auto each = [&](auto&& fn) { std::apply([&](auto&... b) { (fn(b), ...); }, bound); };
   auto body = [&]() -> decltype(auto) {

@@ -18,7 +18,7 @@ struct last_programs {
   std::unordered_map<std::string, std::shared_ptr<ir::program const>> by_key;
 };
 last_programs& programs() {
-  static last_programs p;
+  static auto& p = *new last_programs;  // never destroyed: callables say goodbye at exit in any order
   return p;
 }
 std::string callable_bytes(void const* key, std::uint64_t target) {
@@ -215,11 +215,13 @@ using namespace record;
 
 struct call::state : record::call_state {};
 
-call::call(void const* key, std::uint64_t target, bool stateless) : state_(nullptr), nested_(is_recording()) {
+call::call(void const* key, std::uint64_t target, void const* types, bool stateless)
+    : state_(nullptr), nested_(is_recording()) {
   state_ = new state;
   state_->stateless = stateless;
   state_->callable = callable_bytes(key, target);
   state_->put(state_->callable.data(), state_->callable.size());
+  state_->put(&types, sizeof types);
 }
 
 call::~call() {

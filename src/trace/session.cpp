@@ -103,7 +103,7 @@ struct defaults {
   std::function<std::shared_ptr<session>()> make;
 };
 defaults& process_defaults() {
-  static defaults d;
+  static auto& d = *new defaults;  // never destroyed: callables and contexts say goodbye at exit in any order
   return d;
 }
 std::shared_ptr<session>& thread_slot() {

@@ -141,6 +141,15 @@ struct layer {
   }
 };
 
+TEST(Trace, EqualBytesOfDifferentTypesAreDifferentCalls) {  // TRAPS 11
+  auto f = cuda::trace(
+      [](auto const& x, auto n) { return std::is_floating_point_v<decltype(n)> ? x + 100 : x + n; });
+  array<float> const x{1};
+  EXPECT_EQ(f(x, 1).item(), 2);
+  EXPECT_EQ(f(x, std::bit_cast<float>(1)).item(), 101);
+  EXPECT_EQ(f(x, 1).item(), 2);
+}
+
 TEST(Trace, RecordsAreTakenFieldByField) {
   auto f = cuda::trace([](auto const& l, auto const& x) { return l(x); });
   layer a{.w = array<float>{2}, .scale = 3, .sizes = {}, .bias = {}},
