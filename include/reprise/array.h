@@ -279,7 +279,10 @@ class array : public detail::array_base {
   void operator=(array const&) && = delete;  // a temporary: the assignment would be lost
   void operator=(array const&) const& = delete;
 
-  reprise::shape const& shape() const { return detail::checked(handle_).extents; }
+  reprise::shape const& shape() const {
+    detail::note_use(handle_);
+    return detail::checked(handle_).extents;
+  }
   int rank() const { return shape().rank(); }
   std::size_t size() const { return static_cast<std::size_t>(shape().size()); }
   bool empty() const { return size() == 0; }

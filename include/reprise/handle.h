@@ -160,6 +160,9 @@ REPRISE_API handle from_host(dtype type, void const* data, shape const& extents,
 REPRISE_API void const* host_data(handle const& x, bool bulk,
                                   location at);  // finishes the work; valid as long as the value lives
 REPRISE_API std::uint64_t host_item(handle const& x, std::int64_t index, location at);  // bits of one element
+// The body of a trace may depend on an array by its shape alone: one that it was not given makes it a
+// function with state.
+REPRISE_API void note_use(handle const& x) noexcept;
 REPRISE_API bool is_recording() noexcept;  // a traced body runs on this thread
 REPRISE_API void host_read(handle const& x,
                            location at);  // allows bulk reads of x inside a trace: a guard over all of it

@@ -59,6 +59,10 @@ class REPRISE_API call {
   void after_bytes(void const* p, std::size_t n);  // the arguments again, after the body
   void after_array(handle const& h);
   void after_scalar(std::uint64_t id);
+  void add_result_bytes(void const* p, std::size_t n);
+  // Before results go to callers' memory: an array over one caller's memory that another argument is now gets
+  // memory of its own.
+  void own(handle const& h);
   void add_result(handle& h);  // the address stays valid until finish() returns
   // `check`: record the body once more before later calls may do without it. True: begin_check(), the body,
   // end_check().
@@ -318,7 +322,7 @@ struct collecting {
   }
   template <class S>
   void number(S&) {}
-  void bytes(void const*, std::size_t) {}
+  void bytes(void const* p, std::size_t n) { c.add_result_bytes(p, n); }
 };
 struct clearing {
   template <class A>
@@ -388,6 +392,10 @@ class bound_argument {
     packing v{c, mutable_lvalue};
     visit(v);
   }
+  void own_what_goes_back(call& c) {
+    if constexpr (maps && mutable_lvalue && std::derived_from<object, array_base>)
+      if (!(shared_->reference() == before_)) c.own(shared_->reference());
+  }
   void write_back() {
     if constexpr (maps && mutable_lvalue) from_mapped<plain>(*shared_, *caller_, before_);
   }
@@ -440,16 +448,20 @@ auto perform(F& f, A&&... a) {
     return std::apply([&](auto&... b) -> decltype(auto) { return std::invoke(f, b.value()...); }, bound);
   };
   using raw = decltype(body());
+  auto write_back = [&] {
+    each([&](auto& b) { b.own_what_goes_back(c); });
+    each([](auto& b) { b.write_back(); });
+  };
   if constexpr (std::is_void_v<raw>) {
     if (c.nested()) {
       body();
-      each([](auto& b) { b.write_back(); });
+      write_back();
       return;
     }
   } else {
     if (c.nested()) {
       result_of_body<raw> r = body();
-      each([](auto& b) { b.write_back(); });
+      write_back();
       return r;
     }
   }
@@ -457,7 +469,7 @@ auto perform(F& f, A&&... a) {
   auto give_back = [&] {
     rebinding v{c};
     each([&](auto& b) { b.visit(v); });
-    each([](auto& b) { b.write_back(); });
+    write_back();
   };
   if (c.replay()) {
     if constexpr (std::is_void_v<raw>) {
@@ -524,7 +536,7 @@ auto perform(F& f, A&&... a) {
       undo();
       throw;
     }
-    each([](auto& b) { b.write_back(); });
+    write_back();
   } else {
     using R = result_of_body<raw>;
     try {
@@ -540,7 +552,7 @@ auto perform(F& f, A&&... a) {
         kept = copy;
       }
       if (c.finish(std::move(kept), std::copy_constructible<R>, REPRISE_RECORDS_TWICE)) check();
-      each([](auto& b) { b.write_back(); });
+      write_back();
       return r;
     } catch (...) {
       undo();

@@ -64,15 +64,18 @@ bool call_state::is_borrowed(handle const& h) const {
   return std::find(borrowed.begin(), borrowed.end(), h) != borrowed.end();
 }
 
+void call_state::own(value& v) {
+  if (!v.storage || !v.storage->borrowed()) return;
+  auto mine = std::make_shared<buffer>(v.home, v.storage->bytes());
+  if (v.storage->bytes()) std::memcpy(mine->data(), v.storage->data(), v.storage->bytes());
+  v.storage = std::move(mine);
+}
+
 // A borrowed buffer must not outlive the call: whoever still names the value gets memory of its own.
 void call_state::return_borrowed() {
   for (handle& b : borrowed) {
     value& v = of(b);
-    if (v.references.load(std::memory_order_acquire) > 1 && v.storage && v.storage->borrowed()) {
-      auto own = std::make_shared<buffer>(v.home, v.storage->bytes());
-      if (v.storage->bytes()) std::memcpy(own->data(), v.storage->data(), v.storage->bytes());
-      v.storage = std::move(own);
-    }
+    if (v.references.load(std::memory_order_acquire) > 1) own(v);
   }
   borrowed.clear();
 }
@@ -330,6 +333,8 @@ void call::begin_check() {
   s.after_bytes.clear();
   s.after_scalars.clear();
   s.results.clear();
+  s.first_result_bytes = std::move(s.result_bytes);
+  s.result_bytes.clear();
   s.sources.clear();
   s.start_recording();
 }
@@ -340,7 +345,8 @@ void call::end_check() {
   s.recording.reset();
   departure d;
   depart(*t, {}, d, s.values_in_order());
-  std::string const difference = first_difference(*s.first_recording, d.program);
+  std::string difference = first_difference(*s.first_recording, d.program);
+  if (difference.empty() && s.result_bytes != s.first_result_bytes) difference = "a number in its result";
   for (handle const& h : d.outputs)
     lose(of(h), "it belongs to a recording that was made for comparison only");
   if (d.in) d.in->land();
@@ -378,6 +384,14 @@ void call::after_bytes(void const* p, std::size_t n) {
 }
 void call::after_array(handle const& h) { state_->after.push_back(h); }
 void call::after_scalar(std::uint64_t id) { state_->after_scalars.push_back(id); }
+void call::add_result_bytes(void const* p, std::size_t n) {
+  state_->result_bytes.append(static_cast<char const*>(p), n);
+}
+
+void call::own(handle const& h) {
+  if (h && !nested_) state_->own(of(h));
+}
+
 void call::add_result(handle& h) { state_->results.push_back(&h); }
 
 bool call::finish(std::shared_ptr<void const> prototype, bool replayable, bool check) {
@@ -431,6 +445,13 @@ bool call::finish(std::shared_ptr<void const> prototype, bool replayable, bool c
     p.by_key[s.callable] = a.program;
   }
 
+  // A result, or what an argument is now, that is neither an argument nor made here was reached as well.
+  auto const is_known = [&](handle const& h) {
+    return !h || std::find(d.outputs.begin(), d.outputs.end(), h) != d.outputs.end() ||
+           std::any_of(s.leaves.begin(), s.leaves.end(), [&](leaf const& l) { return l.array == h; });
+  };
+  for (handle* r : s.results) t->captured = t->captured || !is_known(*r);
+  for (handle const& h : s.after) t->captured = t->captured || !is_known(h);
   std::string again = s.reason_to_record_again(*t, replayable, outliving);
   if (t->captured && !again.empty()) again += reached(d.program);
   if (again.empty()) {

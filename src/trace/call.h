@@ -37,7 +37,7 @@ struct call_state {
   std::vector<std::string> leaf_names, scalar_names;
   std::vector<handle> borrowed;
   std::vector<shared_temporary> objects;
-  std::string before_bytes, after_bytes;
+  std::string before_bytes, after_bytes, result_bytes, first_result_bytes;
   std::vector<handle> after;
   std::vector<std::uint64_t> after_scalars;
   std::vector<handle*> results;
@@ -56,6 +56,7 @@ struct call_state {
   void settle();
   void start_recording();
   bool is_borrowed(handle const& h) const;
+  void own(value& v);
   void return_borrowed();
   handle fresh_output(ir::tensor_type const& t);
   bool replay_entry();

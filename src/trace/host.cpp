@@ -34,6 +34,16 @@ handle from_host(dtype type, void const* data, shape const& extents, location) {
 
 bool is_recording() noexcept { return current_trace() != nullptr; }
 
+void note_use(handle const& x) noexcept {
+  tape* const t = current_trace();
+  if (!t || !x) return;
+  value& v = of(x);
+  if (v.state.load(std::memory_order_acquire) != value_state::ready)
+    return;  // made in this body, or recorded as read
+  std::lock_guard hold(t->lock);
+  if (!t->known_values.contains(x.get())) t->captured = true;
+}
+
 namespace {
 
 // A read inside a traced body: what was recorded so far runs, and the body will run on every call.

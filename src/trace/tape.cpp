@@ -201,6 +201,7 @@ bool depart(tape& t, std::span<value* const> wanted, departure& d, std::span<val
   if (wanted.empty()) {
     for (ir::node_id n = 0; n < count; ++n) needed[n] = t.owners[n] != nullptr;
   } else {
+    if (t.traced) t.read = true;  // also when another thread needs a value while the body runs
     bool any = false;
     for (value* v : wanted)
       if (v->node < count && t.owners[v->node] == v) needed[v->node] = 1, any = true;

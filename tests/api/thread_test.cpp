@@ -56,6 +56,19 @@ TEST(ApiThreads, APendingValueIsReadOnOtherThreads) {
   }
 }
 
+TEST(ApiThreads, AReadOnAnotherThreadWhileABodyRunsIsARead) {
+  context const ctx;
+  use const here(ctx);
+  auto f = cuda::trace([](auto const& x) {
+    auto const y = x * 2;
+    float seen = 0;
+    std::thread([&] { seen = y[0]; }).join();
+    return x + seen;
+  });
+  EXPECT_EQ(f(array<float>{1}).item(), 3);
+  EXPECT_EQ(f(array<float>{5}).item(), 15);
+}
+
 TEST(ApiThreads, HandlesDieOnOtherThreads) {
   context const ctx;
   use const here(ctx);

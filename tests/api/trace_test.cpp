@@ -243,6 +243,41 @@ TEST(Trace, ArraysReachedWithoutBeingGivenMakeTheFunctionStateful) {
   EXPECT_EQ(f(x).item(), 30);
 }
 
+TEST(Trace, AnArrayReachedByItsShapeOrReturnedAsItIsCountsToo) {
+  global_weight() = array<float>{1, 2};
+  auto by_shape = cuda::trace([](auto const& x) { return x + static_cast<float>(global_weight().size()); });
+  auto returned = cuda::trace([](auto const& x) { return std::pair(x * 1.5f, global_weight()); });
+  auto rebound = cuda::trace([](auto& x) { x = global_weight(); });
+  array<float> const x{2};
+  EXPECT_EQ(by_shape(x).item(), 4);
+  EXPECT_EQ(returned(x).second.size(), 2u);
+  array<float> y{0};
+  rebound(y);
+  EXPECT_EQ(y.size(), 2u);
+  global_weight() = array<float>{1, 2, 3};
+  EXPECT_EQ(by_shape(x).item(), 5);
+  EXPECT_EQ(returned(x).second.size(), 3u);
+  y = array<float>{0};
+  rebound(y);
+  EXPECT_EQ(y.size(), 3u);
+}
+
+TEST(Trace, ArgumentsThatChangePlacesDoSoInTheCallersMemory) {
+  auto f = cuda::trace([](auto& x, auto& y) { std::swap(x, y); });
+  floats a{1}, b{2};
+  for (int i = 0; i < 3; ++i) {
+    f(a, b);
+    EXPECT_EQ(a[0], i % 2 ? 1 : 2);
+    EXPECT_EQ(b[0], i % 2 ? 2 : 1);
+  }
+  array<float> p{1}, q{2};
+  f(p, q);
+  f(p, q);
+  f(p, q);
+  EXPECT_EQ(p.item(), 2);
+  EXPECT_EQ(q.item(), 1);
+}
+
 TEST(Trace, ArraysMadeFromHostMemoryInsideAreSeenEachTime) {
   float table[] = {1, 2};
   auto f = cuda::trace([&](auto const& x) { return x + array<float>(std::vector<float>(table, table + 2)); });

@@ -29,6 +29,14 @@ TEST(RecordedTwice, ACounterInTheBodyIsFoundAtOnce) {
   EXPECT_THROW(f(array<float>{1}), error);  // nothing was kept
 }
 
+TEST(RecordedTwice, ACounterInTheResultIsFoundToo) {
+  auto f = cuda::trace([](auto const& x) {
+    static int k = 0;
+    return std::pair(x + 1, ++k);
+  });
+  EXPECT_THROW(f(array<float>{1}), error);
+}
+
 TEST(RecordedTwice, ABodyThatIsAFunctionOfItsArgumentsIsReplayed) {
   calls = 0;
   auto f = cuda::trace([](auto& x, auto const& y) {
