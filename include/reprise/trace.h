@@ -394,7 +394,10 @@ class bound_argument {
   }
   void own_what_goes_back(call& c) {
     if constexpr (maps && mutable_lvalue && std::derived_from<object, array_base>)
-      if (!(shared_->reference() == before_)) c.own(shared_->reference());
+      if (!(shared_->reference() == before_)) {
+        c.own(shared_->reference());  // another argument's memory, which may be written first
+        c.own(before_);               // what a handle elsewhere may still name
+      }
   }
   void write_back() {
     if constexpr (maps && mutable_lvalue) from_mapped<plain>(*shared_, *caller_, before_);

@@ -73,6 +73,11 @@ void call_state::own(value& v) {
 
 // A borrowed buffer must not outlive the call: whoever still names the value gets memory of its own.
 void call_state::return_borrowed() {
+  // What this call itself holds is nobody's interest any more: other references are handles that got away.
+  leaves.clear();
+  after.clear();
+  outputs.clear();
+  recording.reset();
   for (handle& b : borrowed) {
     value& v = of(b);
     if (v.references.load(std::memory_order_acquire) > 1) own(v);

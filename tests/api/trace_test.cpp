@@ -262,6 +262,20 @@ TEST(Trace, AnArrayReachedByItsShapeOrReturnedAsItIsCountsToo) {
   EXPECT_EQ(y.size(), 3u);
 }
 
+TEST(Trace, AnArgumentThatGotAwayKeepsItsValueWhenTheCallersMemoryIsWritten) {
+  std::vector<array<float>> kept;
+  auto f = cuda::trace([&](auto& x) {
+    kept.push_back(x);
+    x += 1;
+  });
+  floats v{1, 2};
+  f(v);
+  f(v);
+  EXPECT_THAT(v, ElementsAre(3, 4));
+  EXPECT_THAT(kept[0].to_vector(), ElementsAre(1, 2));
+  EXPECT_THAT(kept[1].to_vector(), ElementsAre(2, 3));
+}
+
 TEST(Trace, ArgumentsThatChangePlacesDoSoInTheCallersMemory) {
   auto f = cuda::trace([](auto& x, auto& y) { std::swap(x, y); });
   floats a{1}, b{2};

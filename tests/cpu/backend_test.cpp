@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -170,8 +172,18 @@ TEST(backend, runs_from_many_threads_at_once) {
   for (auto const& w : wrong) EXPECT_EQ(w, "");
 }
 
+// A backend that keeps what is given back, also where the whole run asks for separate memory.
+std::unique_ptr<jit::backend> pooling_backend(int threads) {
+  char const* const asked = std::getenv("REPRISE_ARENA");
+  std::string const before = asked ? asked : "";
+  unsetenv("REPRISE_ARENA");
+  auto back = cpu::make_backend(threads);
+  if (asked) setenv("REPRISE_ARENA", before.c_str(), 1);
+  return back;
+}
+
 TEST(backend, a_replay_asks_the_system_for_nothing) {
-  auto const back = cpu::make_backend(2);
+  auto const back = pooling_backend(2);
   auto p = two_steps(5000);
   jit::sections s;
   jit::counters c;
@@ -298,7 +310,7 @@ TEST(backend, a_library_step_is_decided_once_and_runs_either_way) {
 }
 
 TEST(backend, memory_is_aligned_kept_and_known) {
-  auto const back = cpu::make_backend(1);
+  auto const back = pooling_backend(1);
   std::vector<std::pair<void*, std::size_t>> held;
   for (std::size_t bytes : {0, 1, 255, 256, 257, 1000, 4096, 100000, 3 << 20}) {
     void* const p = back->allocate(bytes);
