@@ -1,11 +1,14 @@
 // Traced callables: replay without the body, arguments in and out, state, numbers that change, values read by
 // the host.
 #include <array>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
 #include <tuple>
 #include <vector>
+
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -461,6 +464,24 @@ TEST(Trace, JsonOfATraceNamesItsOperations) {
   f(array<float>{1}, array<float>{2});
   EXPECT_THAT(f.json(), testing::AllOf(HasSubstr("\"mul\""), HasSubstr("\"add\""), HasSubstr("float32"),
                                        HasSubstr("trace_test.cpp")));
+}
+
+TEST(Trace, ADumpHasEveryProgramWithItsStages) {
+  context const ctx;
+  use const here(ctx);
+  cuda::trace([](auto const& x) { return x * 2 + 1; })(array<float>{1, 2}).to_vector();
+  auto const folder = std::filesystem::temp_directory_path() / ("reprise_dump_" + std::to_string(getpid()));
+  ctx.dump(folder);
+  int programs = 0, stages = 0;
+  for (auto const& file : std::filesystem::directory_iterator(folder)) {
+    std::string const name = file.path().filename();
+    programs += name.ends_with(".json");
+    stages += name.ends_with(".stages.txt");
+    EXPECT_GT(file.file_size(), 0u) << name;
+  }
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(programs, 1);
+  EXPECT_EQ(stages, 1);
 }
 
 TEST(Trace, ParametersAreNamedByArgumentAndField) {
