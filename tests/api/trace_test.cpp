@@ -466,6 +466,20 @@ TEST(Trace, JsonOfATraceNamesItsOperations) {
                                        HasSubstr("trace_test.cpp")));
 }
 
+TEST(Trace, CachesInMemoryKeepToTheirCapAndForgetWithoutHarm) {
+  context const ctx(context_options{.device = device::cpu, .cache_directory = {}, .memory_cap = 1 << 16});
+  use const here(ctx);
+  auto f = cuda::trace([](auto const& x) { return x * 2; });
+  for (int round = 0; round < 2; ++round)
+    for (int n = 1; n <= 60; ++n) EXPECT_EQ(f(floats(static_cast<std::size_t>(n), 1.f))[n - 1], 2.f) << n;
+  EXPECT_GT(ctx.totals().kernels_compiled, 60u);  // the first ones had gone when they came again
+  context const roomy;
+  use const there(roomy);
+  for (int round = 0; round < 2; ++round)
+    for (int n = 1; n <= 60; ++n) f(floats(static_cast<std::size_t>(n), 1.f));
+  EXPECT_EQ(roomy.totals().kernels_compiled, 60u);
+}
+
 TEST(Trace, ADumpHasEveryProgramWithItsStages) {
   context const ctx;
   use const here(ctx);
